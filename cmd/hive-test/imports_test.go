@@ -25,6 +25,7 @@ var only = []struct {
 	{"github.com/spf13/viper", []string{"pkg/config"}, "settings are resolved once, into one typed value"},
 	{"github.com/hashicorp/terraform-exec", []string{"pkg/opentofu"}, "each foreign API has exactly one adapter"},
 	{"github.com/hashicorp/hc-install", []string{"pkg/opentofu", "pkg/template/packer"}, "each program that is fetched has exactly one adapter"},
+	{"filippo.io/age", []string{"pkg/secret"}, "each foreign API has exactly one adapter"},
 	{"github.com/opentofu/tofudl", []string{"pkg/opentofu"}, "each foreign API has exactly one adapter"},
 	{"github.com/luthermonson/go-proxmox", []string{"pkg/deploy/proxmox/api"}, "its traps are wrapped once"},
 	{"golang.org/x/crypto/ssh", []string{"pkg/gateway/ec2", "pkg/remote", "pkg/sim"}, "one SSH client, the servers that stand in for machines, and key pairs as EC2 writes them"},
@@ -124,9 +125,11 @@ var within = []struct {
 	{"pkg/engine", []string{
 		"pkg/cluster", "pkg/config", "pkg/deploy", "pkg/explain", "pkg/fault", "pkg/hive", "pkg/lifecycle", "pkg/phase",
 		"pkg/awsauth", "pkg/gateway", "pkg/iac", "pkg/matrix", "pkg/process",
-		"pkg/progress", "pkg/remote", "pkg/report", "pkg/state", "pkg/stateserver", "pkg/suite", "pkg/target", "pkg/template", "pkg/template/packer", "pkg/wait",
+		"pkg/progress", "pkg/remote", "pkg/report", "pkg/secret", "pkg/state", "pkg/stateserver", "pkg/suite", "pkg/target", "pkg/template", "pkg/template/packer", "pkg/wait",
 	}, "a cluster's life, without a command line, a terminal or signals, on any deployer"},
-	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress"}, "settings know only the values they fill, and how values are written"},
+	{"pkg/secret", []string{"pkg/process", "pkg/progress"}, "values that are elsewhere, whatever setting names them"},
+	{"pkg/secret/sops", nil, "a format of files: it looks for no key and runs no program"},
+	{"pkg/config", []string{"pkg/cluster", "pkg/deploy", "pkg/deploy/placement", "pkg/progress", "pkg/secret"}, "settings know only the values they fill, and how values are written"},
 }
 
 // calls that only the command line (and the programs) may make.

@@ -72,6 +72,8 @@ func argumentCompletions() map[string][]completion {
 		"distribute": {{find: (*app).completeLayers}}, "template prune": {},
 		"promote": {nothing("the version of a template, which Proxmox VE knows")},
 		"rm":      {nothing("the version of a template, which Proxmox VE knows")}, "export-packer": {{dirs: true}},
+		"secrets init": {{files: true}}, "set": {{files: true, open: true}}, "edit": {{files: true}}, "rotate": {{files: true}},
+		"check":       {{files: true}},
 		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
@@ -115,6 +117,9 @@ func flagCompletions() map[string]completion {
 		"endpoint":        nothing("a URL"),
 		"probe output":    words(sheetForms()...),
 		"iac diff output": words(sheetForms()...),
+		"key":             {files: true},
+		"add":             nothing("a public key of age"),
+		"remove":          nothing("a public key of age"),
 		"builder":         words(engine.Builders()...),
 		"syntax":          words(engine.PackerSyntaxes()...),
 		"layer":           {find: (*app).completeLayers},

@@ -50,7 +50,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err := noDocument(settings, "--print-role prints commands"); err != nil {
 				return err
 			}
-			return printRole(a.Stdout, settings)
+			return printRole(a.Stdout, settings.WithToken(ctx))
 		}
 		name := ""
 		if len(args) == 1 {
@@ -107,7 +107,7 @@ func (a *app) doctor(ctx context.Context, name string, settings config.Settings)
 // shown at the end.
 func doctorGroups() []doctorGroup {
 	return []doctorGroup{
-		{"This machine", []string{"settings", "tofu", "provider", "ssh-key", "locks"}},
+		{"This machine", []string{"settings", "tofu", "provider", "credentials", "ssh-key", "locks"}},
 		{"Proxmox VE API", []string{
 			"pve-endpoint", "pve-token", "pve-tls", "pve-tls-name", "pve-access", "clock", "pve-privileges", "pve-tags",
 			"pve-pool", deploy.NotRun,

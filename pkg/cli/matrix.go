@@ -160,6 +160,7 @@ func (a *app) matrixRequest(
 	request.Load = func(values, places map[string]string) (config.Settings, error) {
 		cell, err := config.Load(config.LoadOptions{
 			Values: values, Places: places, Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir, ConfigPath: path,
+			Resolver: settings.Resolver(), // each reference is read once for all cells
 		})
 		cell.Keep = cmp.Or(cell.Keep, string(lifecycle.KeepNever))
 		return cell, err

@@ -166,7 +166,7 @@ func (a *app) root() *cobra.Command {
 		a.explainCommand(), a.reportCommand(), a.runsCommand(), a.unlockCommand(), a.attachCommand(), a.versionCommand(),
 		a.settingsCommand(), exitCodesTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(), a.matrixCommand(), a.faultCommand(),
-		a.snapshotCommand(), a.templateCommand(), a.gatewayCommand(), a.iacCommand(), a.stateCommand(),
+		a.snapshotCommand(), a.templateCommand(), a.gatewayCommand(), a.iacCommand(), a.stateCommand(), a.secretsCommand(),
 	)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd()

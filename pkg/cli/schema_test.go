@@ -126,6 +126,11 @@ func allDocuments() []document {
 			commands: []string{"iac diff A B -o json"},
 		},
 		printed("attach", "which cluster was attached", attachJSON{}, "attach NAME -o json"),
+		printed(
+			"secrets", "what became of an encrypted file", secretsJSON{},
+			"secrets init -o json", "secrets set FILE#KEY -o json", "secrets edit FILE -o json", "secrets rotate FILE -o json",
+		),
+		printed("secrets-check", "secrets that lie open, and references that cannot be read", secretsCheckJSON{}, "secrets check -o json"),
 		printed("unlock", "whose lock was removed", unlockJSON{}, "unlock NAME -o json"),
 		printed("settings", "the settings in force", settingsJSON{}, "settings -o json"),
 		printed("version", "the program, and what it works with", versionJSON{}, "version -o json"),

@@ -46,7 +46,7 @@ func (a *app) settingsOf(cmd *cobra.Command, verb string) func() (config.Setting
 
 // loadSettings reads the settings of a verb, from where options say and its flags.
 func (a *app) loadSettings(cmd *cobra.Command, options config.LoadOptions) (config.Settings, error) {
-	options.Flags, options.WorkDir = cmd.Flags(), a.WorkDir
+	options.Flags, options.WorkDir, options.Environ = cmd.Flags(), a.WorkDir, a.Environ
 	settings, err := a.read(func() (config.Settings, error) { return config.Load(options) })
 	a.known.Learn(engine.SecretsOf(settings)...)
 	if settings.Keep == "" && a.Getenv("CI") != "" { // nobody would come back for what failed

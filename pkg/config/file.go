@@ -87,7 +87,7 @@ func readFile(path, base, home string, table []Setting) (map[string]fileValue, [
 	if err != nil {
 		return nil, []error{err}
 	}
-	r := &fileReader{path: path, base: base, home: home, table: table, values: map[string]fileValue{}}
+	r := &fileReader{path: path, base: base, home: home, table: table, references: true, values: map[string]fileValue{}}
 	if document != nil {
 		r.mapping("", document)
 	}
@@ -157,6 +157,8 @@ type fileReader struct {
 	table    []Setting
 	values   map[string]fileValue
 	problems []error
+
+	references bool // values may be references
 }
 
 func (r *fileReader) problem(line int, format string, args ...any) {
@@ -215,15 +217,24 @@ func (r *fileReader) entry(key string, line int, node *yaml.Node) {
 		r.values[key] = fileValue{value, line}
 		return
 	}
-	value, err := s.fromYAML(node)
-	if err == nil {
-		err = s.check(value)
-	}
+	value, err := r.value(s, node)
 	if err != nil {
 		r.problem(node.Line, "%s: %w", key, err)
 		return
 	}
 	r.values[key] = fileValue{value, line}
+}
+
+// value is the value of a setting, checked, or a reference to it.
+func (r *fileReader) value(s Setting, node *yaml.Node) (any, error) {
+	if ref, found, err := r.reference(s, node); found {
+		return ref, err
+	}
+	value, err := s.fromYAML(node)
+	if err == nil {
+		err = s.check(value)
+	}
+	return value, err
 }
 
 func (r *fileReader) isGroup(key string) bool {

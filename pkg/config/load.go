@@ -14,6 +14,7 @@ import (
 
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/progress"
+	"hive-test/pkg/secret"
 )
 
 // LoadOptions are where settings come from.
@@ -22,6 +23,8 @@ type LoadOptions struct {
 	Places     map[string]string   // where Values come from, FILE:LINE, by key; none: the program itself
 	Flags      *pflag.FlagSet      // those that were changed win over environment and file; nil: none
 	Env        func(string) string // nil: the environment of the process
+	Resolver   *secret.Resolver    // reads references; nil: one of these settings alone
+	Environ    []string            // of programs that references name; nil: the environment of the process
 	WorkDir    string              // where FileName is looked for; empty: the current directory
 	ConfigPath string              // a file to read in place of the usual ones; must exist
 }
@@ -195,7 +198,7 @@ func (l *loader) merge() Settings {
 		if s.Default != nil {
 			v.SetDefault(s.Key, s.Default)
 		}
-		if value, found := l.values[s.Key]; found {
+		if value, found := l.values[s.Key]; found && !isReference(value) {
 			v.Set(s.Key, value)
 		}
 	}
@@ -208,6 +211,8 @@ func (l *loader) merge() Settings {
 	for _, s := range l.table {
 		settings.values[s.Key] = v.Get(s.Key)
 	}
+	settings.Credentials, _ = l.values["credentials"].([]Credential)
+	l.noteReferences(&settings)
 	l.derive(&settings)
 	l.secret(&settings)
 	l.hypervisors(&settings)
@@ -251,6 +256,9 @@ func (l *loader) deriveSSH(settings *Settings) {
 // secret takes the token, or the content of its file. It does not pass through viper, which prints what it holds. A
 // file that cannot be read is a problem of what needs the token, unless a flag names it.
 func (l *loader) secret(settings *Settings) {
+	if isReference(l.values["proxmox.token"]) {
+		return // it is read when it is needed
+	}
 	token, _ := l.values["proxmox.token"].(string)
 	if file := settings.Proxmox.TokenFile; token == "" && file != "" {
 		var err error

@@ -13,6 +13,7 @@ import (
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy/placement"
+	"hive-test/pkg/secret"
 )
 
 // Settings are all that a user can set, with paths resolved and values checked. The table of Table says what each is.
@@ -112,6 +113,9 @@ type Settings struct {
 	ResetBetween string `mapstructure:"reset_between"` // never or suite
 	ResetMemory  bool   `mapstructure:"reset_memory"`
 
+	AgeKeyFile  string       `mapstructure:"age_key_file"`
+	Credentials []Credential `mapstructure:"-"`
+
 	Timeout  time.Duration `mapstructure:"timeout"` // of the whole run; 0: none
 	Timeouts Timeouts      `mapstructure:"timeouts"`
 
@@ -126,7 +130,10 @@ type Settings struct {
 	sources map[string]string
 	// programmed has the keys that a program has set.
 	programmed map[string]string
-	values     map[string]any // by key, without secrets and hypervisors
+	values     map[string]any // by key, without secrets and hypervisors; of references what they name
+
+	references map[string]secret.Reference // by key
+	resolver   *secret.Resolver
 }
 
 // Timeouts bound one phase each.
@@ -241,9 +248,15 @@ func (s Settings) Values() []Value {
 		case "config":
 			text = s.File
 		case "proxmox.token":
-			text = s.Proxmox.Token.String()
+			if ref, named := s.references[row.Key]; named {
+				text = ref.String()
+			} else {
+				text = s.Proxmox.Token.String()
+			}
 		case "state_passphrase":
-			text = s.StatePassphrase.String()
+			if _, named := s.references[row.Key]; !named {
+				text = s.StatePassphrase.String()
+			}
 		case "state":
 			text = s.State.Backend
 		case "state_server.age_passphrase":
@@ -254,6 +267,8 @@ func (s Settings) Values() []Value {
 			text = joinedBy(s.NamedSuites, func(one Suite) string { return one.Name })
 		case "templates":
 			text = joinedBy(s.Layers, func(one Layer) string { return one.Name })
+		case "credentials":
+			text = ownersOf(s.Credentials)
 		case "quarantine":
 			text = joinedBy(s.Quarantine, func(one Quarantine) string { return one.Case })
 		}

@@ -30,6 +30,7 @@ func other(t *testing.T, row config.Setting) string {
 		"proxmox.endpoint": "https://pve9:8006", "proxmox.fingerprint": strings.Repeat("AA:", 31) + "AA",
 		"ssh.proxy_jump": "ops@bastion", "suite_env": "NAME=value", "proxmox.token": "a@pve!b=c", "disk_size_gb": "64",
 		"memory_mb": "16384", "state": `{backend: http, address: "https://state/{name}"}`,
+		"credentials": "{tofu: {A: b}}",
 	}
 	if value, found := special[row.Key]; found {
 		return value

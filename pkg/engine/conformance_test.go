@@ -75,7 +75,7 @@ func conform(t *testing.T, values map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.open("up", Request{Name: "contract", Settings: settings})
+	s, err := e.open(t.Context(), "up", Request{Name: "contract", Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}

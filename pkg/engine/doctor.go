@@ -37,7 +37,7 @@ func (e *Engine) Doctor(ctx context.Context, request Request) (Checkup, error) {
 		return Checkup{},
 			usage(errors.New("doctor looks at Proxmox VE: whether the hosts of a hosts file can be used, up finds out"))
 	}
-	s, err := e.open("doctor", request.named("doctor"))
+	s, err := e.open(ctx, "doctor", request.named("doctor"))
 	if err != nil {
 		return Checkup{}, err
 	}

@@ -136,5 +136,5 @@ func SecretsOf(settings config.Settings) []string {
 			secrets = append(secrets, secret.Reveal())
 		}
 	}
-	return secrets
+	return append(secrets, settings.HeldCredentials()...)
 }

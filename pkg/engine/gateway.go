@@ -67,7 +67,7 @@ func errNoGateway(name string) error {
 // GatewayStart has a gateway run in the background, by a command that calls GatewayServe with the same request. It
 // reports whether one was started: else the one that runs already is returned.
 func (e *Engine) GatewayStart(ctx context.Context, r GatewayRequest, serve *exec.Cmd) (gateway.Info, bool, error) {
-	if _, err := e.serving(r, io.Discard); err != nil {
+	if _, err := e.serving(ctx, r, io.Discard); err != nil {
 		return gateway.Info{}, false, err
 	}
 	place := gatewayPlace(r.Settings, r.Name)
@@ -80,7 +80,7 @@ func (e *Engine) GatewayStart(ctx context.Context, r GatewayRequest, serve *exec
 
 // GatewayServe serves a gateway until ctx ends, and calls ready once, when it answers or with why it does not.
 func (e *Engine) GatewayServe(ctx context.Context, r GatewayRequest, log io.Writer, ready func(error) error) error {
-	o, err := e.serving(r, log)
+	o, err := e.serving(ctx, r, log)
 	if err != nil {
 		return ready(err)
 	}
@@ -94,7 +94,7 @@ func (e *Engine) GatewayServe(ctx context.Context, r GatewayRequest, log io.Writ
 }
 
 // serving checks what is asked for, and finds the cluster that the gateway is to be in front of.
-func (e *Engine) serving(r GatewayRequest, log io.Writer) (gateway.Serving, error) {
+func (e *Engine) serving(ctx context.Context, r GatewayRequest, log io.Writer) (gateway.Serving, error) {
 	o := gateway.Serving{
 		Listen: r.Listen, Region: cmp.Or(r.Region, "ap-southeast-2"), Account: r.Account, Lag: r.Lag, CertFile: r.CertFile,
 		KeyFile: r.KeyFile, CAFile: r.CAFile, Version: e.Version, Log: log,
@@ -112,7 +112,7 @@ func (e *Engine) serving(r GatewayRequest, log io.Writer) (gateway.Serving, erro
 	if r.Name == "" {
 		return o, nil
 	}
-	behind, err := e.behind(r)
+	behind, err := e.behind(ctx, r)
 	if err != nil {
 		return o, err
 	}
@@ -121,12 +121,12 @@ func (e *Engine) serving(r GatewayRequest, log io.Writer) (gateway.Serving, erro
 }
 
 // behind is the cluster of a request as a gateway calls it.
-func (e *Engine) behind(r GatewayRequest) (*gateway.Behind, error) {
+func (e *Engine) behind(ctx context.Context, r GatewayRequest) (*gateway.Behind, error) {
 	answers, err := answersOf(r.Answers)
 	if err != nil {
 		return nil, usage(err)
 	}
-	s, err := e.recorded("gateway", Request{Name: r.Name, Settings: r.Settings})
+	s, err := e.recorded(ctx, "gateway", Request{Name: r.Name, Settings: r.Settings})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (e *Engine) GatewayStop(ctx context.Context, settings config.Settings, name
 	}
 	var server *store.Server
 	if name != "" {
-		behind, err := e.behind(GatewayRequest{Settings: settings, Name: name})
+		behind, err := e.behind(ctx, GatewayRequest{Settings: settings, Name: name})
 		if err != nil && !errors.Is(err, state.ErrNotFound) {
 			return stopped, err
 		}

@@ -56,8 +56,8 @@ func withoutValues(entries []string, hidden func(name, value string) bool) strin
 // withPassword is a URL with one.
 var withPassword = regexp.MustCompile(`://[^/\s]*:[^/\s]*@`)
 
-// secret reports whether a variable most likely holds a secret.
-func secret(name, value string) bool {
+// probablySecret reports whether a variable most likely holds a secret.
+func probablySecret(name, value string) bool {
 	return suite.SecretName(name) || withPassword.MatchString(value)
 }
 
@@ -69,7 +69,7 @@ func secretsOfSuites(settings config.Settings) *progress.Secrets {
 		entries = append(entries, named.Env...)
 	}
 	for _, entry := range entries {
-		if name, value, given := strings.Cut(entry, "="); given && secret(name, value) {
+		if name, value, given := strings.Cut(entry, "="); given && probablySecret(name, value) {
 			known.Learn(value)
 		}
 	}
@@ -100,7 +100,7 @@ func suiteValues(s config.Suite) []config.Value {
 		{Key: "results", Value: s.Results},
 		{Key: "on", Value: s.On},
 		{Key: "dir", Value: s.Dir},
-		{Key: "env", Value: withoutValues(s.Env, secret)},
+		{Key: "env", Value: withoutValues(s.Env, probablySecret)},
 		{Key: "timeout", Value: limit},
 		{Key: "retries", Value: retries},
 		{Key: "needs.nodes", Value: number(s.Needs.Nodes)},

@@ -22,7 +22,7 @@ type Located struct {
 // Locate reads a cluster: what DHCP has moved is told and written down. Where its hypervisors cannot be asked, or take
 // their time, the record stands. Verb is what events name it.
 func (e *Engine) Locate(ctx context.Context, verb string, request Request) (Located, error) {
-	s, err := e.recorded(verb, request)
+	s, err := e.recorded(ctx, verb, request)
 	if err != nil {
 		return Located{}, err
 	}

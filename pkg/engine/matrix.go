@@ -234,7 +234,7 @@ func ofCells(key string) error {
 // looksSecret says which variable of suites, a line each, most likely holds a secret.
 func looksSecret(variables string) error {
 	for entry := range strings.Lines(variables) {
-		if name, value, given := strings.Cut(strings.TrimSpace(entry), "="); given && secret(name, value) {
+		if name, value, given := strings.Cut(strings.TrimSpace(entry), "="); given && probablySecret(name, value) {
 			return fmt.Errorf("%s looks secret, and what the file says stands in plans and reports: give its name alone, and "+
 				"the value by the environment", name)
 		}

@@ -174,7 +174,7 @@ var errFailFast = errors.New("another cell failed, and the matrix is to fail fas
 func (m *session) freeMemory(ctx context.Context, cell PlannedCell) (free int, known bool) {
 	engine := *m.Engine
 	engine.Early, engine.Events = nil, progress.Discard
-	s, err := engine.open("doctor", Request{Name: cell.Name, Settings: cell.Settings})
+	s, err := engine.open(ctx, "doctor", Request{Name: cell.Name, Settings: cell.Settings})
 	if err != nil {
 		return 0, false
 	}

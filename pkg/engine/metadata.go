@@ -43,7 +43,7 @@ func (e *Engine) Hold(ctx context.Context, request Request, held bool) (cluster.
 func (e *Engine) changeOwner(
 	ctx context.Context, verb string, request Request, change func(*cluster.Owner),
 ) (cluster.Owner, error) {
-	s, err := e.open(verb, request)
+	s, err := e.open(ctx, verb, request)
 	if err != nil {
 		return cluster.Owner{}, err
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // recorded opens a cluster that exists.
-func (e *Engine) recorded(verb string, request Request) (*session, error) {
-	s, err := e.open(verb, request)
+func (e *Engine) recorded(ctx context.Context, verb string, request Request) (*session, error) {
+	s, err := e.open(ctx, verb, request)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) recorded(verb string, request Request) (*session, error) {
 // openForRead is recorded for a cluster that is to be looked at. A simulated one's simulator is made to run first:
 // without it, the addresses could be anybody's.
 func (e *Engine) openForRead(ctx context.Context, verb string, request Request) (*session, error) {
-	s, err := e.recorded(verb, request)
+	s, err := e.recorded(ctx, verb, request)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"hive-test/pkg/cluster"
+	"hive-test/pkg/config"
 	"hive-test/pkg/deploy/placement"
 	"hive-test/pkg/hive"
 	"hive-test/pkg/lifecycle"
@@ -35,6 +37,8 @@ type packerRun struct {
 	program packer.Program
 	layer   template.Layer
 	options hive.Options
+	// credentials returns variables that the program alone gets.
+	credentials func(context.Context) (map[string]string, error)
 }
 
 // packerFor finds the program that a build asks for, before anything is made; nil: it asks for none.
@@ -66,7 +70,12 @@ func (p packerRun) Build(
 	if err := writePacker(p.layer, p.options, dir, files); err != nil {
 		return "", fmt.Errorf("writing Packer's files: %w", err)
 	}
-	if err := p.program.Build(ctx, dir, env, line); err != nil {
+	child, err := p.credentials(ctx)
+	if err != nil {
+		return "", err
+	}
+	maps.Copy(child, env)
+	if err := p.program.Build(ctx, dir, child, line); err != nil {
 		return "", err
 	}
 	return packer.Versions(dir)
@@ -95,7 +104,7 @@ func (s *session) buildWith(r *lifecycle.Job, program *packer.Program, copies []
 	if own, ok := template.On(copies, placement.Of(s.Record.Nodes.Leader()).Hypervisor); ok {
 		from = &own
 	}
-	run := packerRun{program: *program, layer: layer, options: s.hiveOptions()}
+	run := packerRun{program: *program, layer: layer, options: s.hiveOptions(), credentials: s.packerCredentials}
 	return lifecycle.BuildTemplateWithPacker(r, s.keep(), run, layer, from, identity)
 }
 
@@ -120,7 +129,7 @@ func (e *Engine) ExportPacker(ctx context.Context, request ExportPackerRequest) 
 	if err != nil {
 		return identity, usage(err)
 	}
-	s, err := e.open(templateVerb, request.about(builderName(layer)))
+	s, err := e.open(ctx, templateVerb, request.about(builderName(layer)))
 	if err != nil {
 		return identity, err
 	}
@@ -147,6 +156,13 @@ func (e *Engine) ExportPacker(ctx context.Context, request ExportPackerRequest) 
 		err = usage(err)
 	}
 	return identity, err
+}
+
+// packerCredentials are the variables that Packer alone gets.
+func (s *session) packerCredentials(ctx context.Context) (map[string]string, error) {
+	variables, hidden, err := s.Settings.CredentialsOf(ctx, config.CredentialsPacker)
+	s.Secrets.Learn(hidden...)
+	return variables, err
 }
 
 // onHostsOfParent keeps the VM that Packer makes where a copy of its parent's template is, and returns the copies.

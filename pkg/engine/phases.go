@@ -15,7 +15,7 @@ import (
 func (e *Engine) do(
 	ctx context.Context, verb string, request Request, work func(*session) error,
 ) (outcome Outcome, err error) {
-	s, err := e.open(verb, request)
+	s, err := e.open(ctx, verb, request)
 	if err != nil {
 		return Outcome{}, err
 	}

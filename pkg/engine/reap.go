@@ -30,7 +30,7 @@ type ReapRequest struct {
 func (e *Engine) Reap(
 	ctx context.Context, request ReapRequest, decide func(*deploy.ReapPlan) (destroy bool, err error),
 ) (*deploy.ReapPlan, error) {
-	s, err := e.open("reap", request.named("reap"))
+	s, err := e.open(ctx, "reap", request.named("reap"))
 	if err != nil {
 		return nil, err
 	}

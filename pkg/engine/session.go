@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,17 +46,26 @@ type session struct {
 	sourceBefore *cluster.Source // of hive, as the record had it before another was named now
 }
 
-// open begins a run: nothing on disk is touched before hold.
-func (e *Engine) open(verb string, request Request) (*session, error) {
-	name, settings := request.Name, request.Settings
-	parsed, store, err := e.storeOf(name, settings)
+// open begins a run: nothing on disk is touched before hold. What settings refer to is read, but for what is needed later
+// only, or by others.
+func (e *Engine) open(ctx context.Context, verb string, request Request) (*session, error) {
+	name := request.Name
+	parsed, store, err := e.storeOf(name, request.Settings)
 	if err != nil {
 		return nil, err
 	}
-	e.Secrets.Learn(SecretsOf(settings)...)
-	if err := target.CheckState(settings); err != nil {
+	settings, hidden, err := request.Settings.WithReferences(ctx, verbsOf(verb)...)
+	e.Secrets.Learn(hidden...)
+	if err != nil {
 		return nil, err
 	}
+	if !slices.Contains(withoutBackend(), verb) {
+		settings = settings.WithPassphrase(ctx)
+		if err := target.CheckState(settings); err != nil {
+			return nil, err
+		}
+	}
+	e.Secrets.Learn(SecretsOf(settings)...)
 	r := newRun(e, verb, parsed, store.Root())
 	s := &session{Engine: e, run: r, abort: request.Abort, Target: &target.Target{
 		Program: e.program(), Verb: verb, Settings: settings, Store: store, Name: parsed, Sink: r.sink,
@@ -69,6 +79,17 @@ func (e *Engine) open(verb string, request Request) (*session, error) {
 		s.Sink.Emit(event)
 	}
 	return s, nil
+}
+
+// withoutBackend are verbs that need what is here alone, wherever the cluster's state is.
+func withoutBackend() []string { return []string{"ssh", "exec", "cp", "logs", "env", "inventory", "wait"} }
+
+// verbsOf are the verbs that settings say they are used by: those on snapshots are one here.
+func verbsOf(verb string) []string {
+	if first, _, _ := strings.Cut(verb, " "); first == "snapshot" {
+		return []string{"save", "list", "delete", "restore"}
+	}
+	return []string{verb}
 }
 
 // program is what targets get of the program.

@@ -157,7 +157,7 @@ func (s *session) catchUp(ctx context.Context) error {
 
 // Attach makes a cluster that another machine has made usable here: its directory is made of what the backend has.
 func (e *Engine) Attach(ctx context.Context, request Request) (*cluster.Record, error) {
-	s, err := e.open("attach", request)
+	s, err := e.open(ctx, "attach", request)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +180,7 @@ func (e *Engine) Attach(ctx context.Context, request Request) (*cluster.Record, 
 
 // sharedNames returns the clusters that are in the settings' backend.
 func (e *Engine) sharedNames(ctx context.Context, settings config.Settings, store *state.Store) ([]cluster.Name, error) {
+	settings = settings.WithPassphrase(ctx)
 	if err := target.CheckState(settings); err != nil {
 		return nil, err
 	}

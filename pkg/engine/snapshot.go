@@ -137,7 +137,7 @@ func (e *Engine) RestoreSnapshot(ctx context.Context, request SnapshotRequest) (
 func (e *Engine) onSnapshots(
 	ctx context.Context, request SnapshotRequest, work func(context.Context, *lifecycle.Job) error,
 ) error {
-	s, err := e.open("snapshot", request.Request)
+	s, err := e.open(ctx, "snapshot", request.Request)
 	if err != nil {
 		return err
 	}

@@ -674,7 +674,7 @@ func removable(all, copies []template.Template, force bool) error {
 func (e *Engine) onTemplates(
 	ctx context.Context, request Request, work func(context.Context, deploy.Templater, []template.Template) error,
 ) error {
-	s, err := e.open(templateVerb, request.about(templateVerb))
+	s, err := e.open(ctx, templateVerb, request.about(templateVerb))
 	if err != nil {
 		return err
 	}

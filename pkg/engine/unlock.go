@@ -10,7 +10,7 @@ import (
 // Unlock takes a cluster away from a run on another host that has ended without giving it up, and returns who held it.
 // A process id of 0 means that nobody did.
 func (e *Engine) Unlock(ctx context.Context, request Request) (state.Holder, error) {
-	s, err := e.open("unlock", request)
+	s, err := e.open(ctx, "unlock", request)
 	if err != nil {
 		return state.Holder{}, err
 	}

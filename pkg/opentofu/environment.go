@@ -41,12 +41,29 @@ func (r *Runner) environment(ctx context.Context, w workdir, b Binary) (map[stri
 	}
 	ofBackend, secrets := r.options.Backend.environment(r.options.Env, b.Flavor)
 	maps.Copy(env, ofBackend)
-	if err := r.setInstallation(env, w, b); err != nil || r.options.Environment == nil {
+	if err := r.setInstallation(env, w, b); err != nil {
 		return env, secrets, err
 	}
-	own, err := r.options.Environment(ctx, w.dir())
-	maps.Copy(env, own.Variables)
-	return env, append(secrets, own.Secrets...), err
+	for _, add := range []func(context.Context) (Environment, error){r.options.Credentials, r.ownEnvironment(w)} {
+		if add == nil {
+			continue
+		}
+		more, err := add(ctx)
+		if err != nil {
+			return env, nil, err
+		}
+		maps.Copy(env, more.Variables)
+		secrets = append(secrets, more.Secrets...)
+	}
+	return env, secrets, nil
+}
+
+// ownEnvironment is what the module's user adds, which wins; nil: nothing.
+func (r *Runner) ownEnvironment(w workdir) func(context.Context) (Environment, error) {
+	if r.options.Environment == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Environment, error) { return r.options.Environment(ctx, w.dir()) }
 }
 
 // setInstallation says where providers come from: the mirror if there is one, and nothing else then; otherwise what the

@@ -69,6 +69,8 @@ type Options struct {
 	StateOf func(resourceType, action string, done bool) string
 	// Explain, if set, makes the error that a step ends with.
 	Explain func(*Failure) error
+	// Credentials returns variables that the child gets too, and what of them must not be seen; nil: none.
+	Credentials func(ctx context.Context) (Environment, error)
 	// Parallelism is how many resources are worked on at a time; 0 means 10.
 	Parallelism int
 	// Pause is what passes before the first further try of Retry; it doubles. 0 means a second.

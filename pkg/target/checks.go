@@ -36,7 +36,7 @@ func (t *Target) upChecks() proxmox.Checks {
 // checks are those of this cluster; download allows fetching a tofu where there is none.
 func (t *Target) checks(download bool) proxmox.Checks {
 	c := proxmox.Checks{
-		More:          append([]api.Check{t.tofuCheck(download), t.keyCheck}, t.Checks...),
+		More:          append([]api.Check{t.tofuCheck(download), t.credentialsCheck, t.keyCheck}, t.Checks...),
 		CPUOvercommit: t.Settings.Proxmox.CPUOvercommit,
 	}
 	if target := t.place(); target.Fingerprint != "" && !target.Insecure {
@@ -74,6 +74,24 @@ func (t *Target) tofuCheck(download bool) api.Check {
 		}
 		return []deploy.Finding{f, t.providerFinding(ctx, cmp.Or(binary.Flavor, opentofu.OpenTofu), !download)}
 	}
+}
+
+// credentialsCheck looks whether what OpenTofu is to be given can be read; where that is nothing, there is no finding.
+func (t *Target) credentialsCheck(ctx context.Context) []deploy.Finding {
+	if !kindOf(t.Record).tofu {
+		return nil
+	}
+	given, err := t.credentials(config.CredentialsTofu, config.CredentialsState)(ctx)
+	f := deploy.Finding{ID: "credentials", Title: "credentials of OpenTofu can be read", Status: deploy.Pass}
+	switch {
+	case err != nil:
+		f.Status, f.Detail, f.Fix = deploy.Fail, err.Error(), progress.HintOf(err)
+	case len(given.Variables) == 0:
+		return nil
+	default:
+		f.Detail = progress.Count(len(given.Variables), "variable")
+	}
+	return []deploy.Finding{f}
 }
 
 // providerFinding looks whether there is a provider where it comes from. A registry is asked only where that is said:

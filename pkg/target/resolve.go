@@ -30,6 +30,9 @@ func (t *Target) Connect(ctx context.Context) error {
 	if err := t.connectSimulator(ctx); err != nil {
 		return err
 	}
+	if t.sim == nil && t.Makes() {
+		t.readToken(ctx)
+	}
 	t.reachAsNow()
 	if !t.Settings.Given("provider") && !t.Settings.Given("provider_mirror") {
 		return nil
@@ -82,6 +85,12 @@ func (t *Target) reachAsNow() {
 			target.HypervisorSSHKeyPath = p.SSHPrivateKeyPath
 		}
 	})
+}
+
+// readToken reads the API token where the settings only refer to it: as late as here, for not everything needs one.
+func (t *Target) readToken(ctx context.Context) {
+	t.Settings = t.Settings.WithToken(ctx)
+	t.Program.Secrets.Learn(TokenSecrets(t.Settings.Proxmox.Token.Reveal())...)
 }
 
 func (t *Target) connectSimulator(ctx context.Context) error {
@@ -175,6 +184,7 @@ func (t *Target) Resolve(ctx context.Context) (missing []deploy.Finding, err err
 		return nil, t.Avoid()
 	}
 	t.fillTarget()
+	t.readToken(ctx)
 	if missing = t.missingSettings(); len(missing) > 0 {
 		return missing, nil
 	}
@@ -199,7 +209,7 @@ func (t *Target) CheckDeployer() error {
 func (t *Target) ResolveNew(ctx context.Context) error {
 	missing, err := t.Resolve(ctx)
 	if err == nil {
-		err = incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
+		err = t.incompleteError(missing, "`hive-test init` writes a config file; or try it without a Proxmox VE: add --sim")
 	}
 	if p := t.Settings.Proxmox; err == nil && p.Insecure && !t.Settings.Sim {
 		progress.Warnf(t.Sink, "the certificate of %s is not verified (proxmox.insecure)", p.Endpoint)
@@ -228,7 +238,10 @@ func (t *Target) Avoid() error {
 }
 
 // incompleteError is an error of the settings that are missing; nil where none are.
-func incompleteError(missing []deploy.Finding, hint string) error {
+func (t *Target) incompleteError(missing []deploy.Finding, hint string) error {
+	if tokenErr := t.Settings.Proxmox.TokenErr; len(missing) == 1 && tokenErr != nil && t.token() == "" {
+		return configError(tokenErr) // which says what to do itself
+	}
 	var problems []error
 	for _, m := range missing {
 		problems = append(problems, errors.New(m.Detail))

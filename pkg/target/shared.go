@@ -117,7 +117,8 @@ func (t *Target) Shared() *Shared {
 	return &Shared{
 		target: t, passphrase: backend.Passphrase,
 		documents: opentofu.NewDocuments(opentofu.Options{
-			Find: t.sharedTofu(), Env: t.Program.TofuEnviron, CacheDir: t.Program.CacheDir, Backend: backend, LogPath: t.File("tofu.log"),
+			Find: t.sharedTofu(), Env: t.Program.TofuEnviron, CacheDir: t.Program.CacheDir, Backend: backend,
+			Credentials: t.credentials(config.CredentialsState), LogPath: t.File("tofu.log"),
 		}, t.Store.SharedDir("")),
 	}
 }

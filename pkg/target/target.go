@@ -201,7 +201,8 @@ func (t *Target) provisioner() proxmox.Provisioner {
 		Tofu: opentofu.Options{
 			Find: t.tofuOfCluster(), Env: t.Program.TofuEnviron, ProviderMirror: target.ProviderMirror,
 			CacheDir: t.Program.CacheDir, Backend: t.backend().Of(t.Name.String()),
-			OwnerID: t.Record.Owner.ID, LogPath: t.File("tofu.log"), Sink: t.Sink, Parallelism: t.Settings.Parallelism,
+			Credentials: t.credentials(config.CredentialsTofu, config.CredentialsState),
+			OwnerID:     t.Record.Owner.ID, LogPath: t.File("tofu.log"), Sink: t.Sink, Parallelism: t.Settings.Parallelism,
 		},
 		Endpoint: api.BaseURL(target.Endpoint), Token: t.token(),
 		CAFile: target.CAFile, FetchCA: t.fetchCA(), Insecure: target.Insecure,

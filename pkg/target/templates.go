@@ -27,7 +27,10 @@ func (t *Target) withoutCluster(ctx context.Context) (*proxmox.Fleet, error) {
 		if err := t.Connect(ctx); err != nil {
 			return nil, err
 		}
-	} else if err := incompleteError(
+		return t.proxmoxFleet()
+	}
+	t.readToken(ctx)
+	if err := t.incompleteError(
 		t.missingAccess(), "for the simulator of this clusters directory: add --sim",
 	); err != nil {
 		return nil, err

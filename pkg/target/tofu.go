@@ -86,8 +86,23 @@ func (t *Target) CheckTools(ctx context.Context) error {
 	if err != nil {
 		return configError(err)
 	}
+	if _, err := t.credentials(config.CredentialsTofu, config.CredentialsState)(ctx); err != nil {
+		return err
+	}
 	placement.ChangeTarget(&t.Record.Target, func(target *placement.Target) { target.TofuBinary = binary.Path })
 	return t.checkMirror(binary)
+}
+
+// credentials returns what reads the variables that OpenTofu alone gets.
+func (t *Target) credentials(owners ...string) func(context.Context) (opentofu.Environment, error) {
+	return func(ctx context.Context) (opentofu.Environment, error) {
+		variables, hidden, err := t.Settings.CredentialsOf(ctx, owners...)
+		t.Program.Secrets.Learn(hidden...)
+		if err != nil {
+			err = configError(err)
+		}
+		return opentofu.Environment{Variables: variables, Secrets: hidden}, err
+	}
 }
 
 // checkMirror fails early where the mirror that providers come from does not hold ours.
