@@ -70,6 +70,9 @@ Keys of an S3 bucket are those of the environment, AWS_ACCESS_KEY_ID and AWS_SEC
 // tellStateServer says where a server of states listens.
 func (a *app) tellStateServer(info stateserver.Info) {
 	a.tell(fmt.Sprintf("states are served at %s/state/NAME, until Ctrl-C", info.Endpoint))
+	if info.Exposed {
+		a.warn("it is plain HTTP: whoever is on the way reads passwords and states")
+	}
 	if info.Fingerprint != "" {
 		a.tell("its certificate, at /certificate, has the SHA-256 fingerprint " + info.Fingerprint)
 	}

@@ -46,6 +46,7 @@ type Options struct {
 type Info struct {
 	Endpoint    string // URL
 	Fingerprint string // of its certificate; empty: plain HTTP
+	Exposed     bool   // it is plain HTTP that other machines can reach
 }
 
 // Time limits and bounds against clients that are slow, or many.
@@ -85,11 +86,16 @@ func (o Options) plain() bool {
 	case o.CertFile != "":
 		return false
 	case o.TLS == Auto:
-		host, _, err := net.SplitHostPort(o.Listen)
-		address, parsed := netip.ParseAddr(host)
-		return err == nil && parsed == nil && address.IsLoopback()
+		return o.onLoopback()
 	}
 	return o.TLS == Plain
+}
+
+// onLoopback reports whether only this machine reaches the server.
+func (o Options) onLoopback() bool {
+	host, _, err := net.SplitHostPort(o.Listen)
+	address, parsed := netip.ParseAddr(host)
+	return err == nil && parsed == nil && address.IsLoopback()
 }
 
 // Run serves until ctx ends, and lets requests that are being answered end. Ready is called once, when the server answers.
@@ -102,7 +108,7 @@ func (s *Server) Run(ctx context.Context, ready func(Info)) error {
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	info := Info{Endpoint: "http://" + listener.Addr().String()}
+	info := Info{Endpoint: "http://" + listener.Addr().String(), Exposed: secure == nil && !s.onLoopback()}
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: mostHeader, ErrorLog: log.New(quiet{s.log}, "", 0),

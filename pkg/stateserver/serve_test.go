@@ -301,6 +301,12 @@ func TestWhatIsPlain(t *testing.T) {
 			t.Errorf("%+v: %t", c.o, got)
 		}
 	}
+	for listen, want := range map[string]bool{"127.0.0.1:0": false, "localhost:0": true} { // a name can be of any address
+		s, _ := serverOf(t, new(memory), func(o *Options) { o.Listen, o.TLS = listen, Plain })
+		if info, _ := running(t, s); info.Exposed != want || info.Fingerprint != "" {
+			t.Errorf("plain HTTP on %s: %+v", listen, info)
+		}
+	}
 }
 
 // A client that sends its header slowly is not waited for. (Its time limit is real: the test waits for it.)
