@@ -82,7 +82,9 @@ func (e *Engine) open(ctx context.Context, verb string, request Request) (*sessi
 }
 
 // withoutBackend are verbs that need what is here alone, wherever the cluster's state is.
-func withoutBackend() []string { return []string{"ssh", "exec", "cp", "logs", "env", "inventory", "wait"} }
+func withoutBackend() []string {
+	return []string{"ssh", "exec", "cp", "logs", "env", "inventory", "wait"}
+}
 
 // verbsOf are the verbs that settings say they are used by: those on snapshots are one here.
 func verbsOf(verb string) []string {
