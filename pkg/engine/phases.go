@@ -89,7 +89,11 @@ func (s *session) beginning(err error) error {
 
 // take finds the record of a cluster that exists and holds the cluster, and returns where its machines are.
 func (s *session) take(ctx context.Context, find func() error) (deploy.Capable, error) {
-	if err := find(); err != nil {
+	err := find()
+	if errors.Is(err, state.ErrNotFound) && s.Settings.State.Remote() {
+		err = s.findShared(ctx, err, find)
+	}
+	if err != nil {
 		locked := s.beginning(err)
 		if locked == nil {
 			return deploy.Capable{}, err

@@ -167,15 +167,32 @@ func (e *Engine) Attach(ctx context.Context, request Request) (*cluster.Record, 
 			errors.New("there is no backend that the cluster could be in"), "set state in the config file: backend, and its own settings",
 		))
 	}
-	lock, err := s.Store.Lock(s.Name, state.Holder{PID: os.Getpid(), Command: s.command(), Started: s.started})
-	if err != nil {
-		return nil, err
-	}
-	s.lock = lock
-	if err := s.Target.Shared().Fetch(ctx); err != nil {
+	if err := s.fetch(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.Load(s.Name)
+}
+
+// findShared finds the record of a cluster that is not here, in the backend: missing is what is said where it is not there either.
+func (s *session) findShared(ctx context.Context, missing error, find func() error) error {
+	err := s.fetch(ctx)
+	if _, locked := errors.AsType[*state.LockedError](err); locked || errors.Is(err, state.ErrNotFound) {
+		return missing
+	}
+	if err != nil {
+		return err
+	}
+	return find()
+}
+
+// fetch makes the cluster's directory of what the backend has.
+func (s *session) fetch(ctx context.Context) error {
+	lock, err := s.Store.Lock(s.Name, state.Holder{PID: os.Getpid(), Command: s.command(), Started: s.started})
+	if err != nil {
+		return err
+	}
+	err = s.Target.Shared().Fetch(ctx)
+	return errors.Join(err, lock.Release())
 }
 
 // sharedNames returns the clusters that are in the settings' backend.

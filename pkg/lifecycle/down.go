@@ -82,7 +82,8 @@ var errPart = errors.New("its part of --timeout-down was up")
 // destroy lets tofu destroy what its state holds; with Force a failure of it is a warning, for verifyGone then deletes
 // through the API.
 func (d *down) destroy(ctx context.Context, sink progress.Sink) error {
-	if d.ending.aside != nil || len(d.ending.seen) == 0 { // what VMs that are gone have left is swept up by the proof
+	// What VMs that are gone have left is swept up by the proof; a state that is kept elsewhere does not go with the directory.
+	if d.ending.aside != nil || len(d.ending.seen) == 0 && d.Record.State.IsZero() {
 		return nil
 	}
 	keep, share := proofTime, 4

@@ -252,14 +252,15 @@ func (s *Shared) Push(ctx context.Context) error {
 	if err != nil || string(record) == string(s.record) {
 		return nil //nolint:nilerr // there is nothing to write
 	}
-	first := s.document.Values[sharedFiles] == ""
+	if s.document.Values[sharedFiles] == "" { // first, so that what is there is always listed
+		if err := s.list(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.write(ctx, s.pack); err != nil {
 		return err
 	}
 	s.record = record
-	if first {
-		return s.index(ctx, func(values map[string]string) { values[s.target.Name.String()] = time.Now().UTC().Format(time.RFC3339) })
-	}
 	return nil
 }
 
@@ -286,6 +287,11 @@ func (s *Shared) Release(ctx context.Context) error {
 	}
 	there := present(s.target.Store.Path(s.target.Name, "cluster.json"))
 	was := s.document.Values[sharedFiles] != ""
+	if there && !was {
+		if err := s.list(ctx); err != nil {
+			return err
+		}
+	}
 	err := s.write(ctx, func(values map[string]string) error {
 		if there {
 			if err := s.pack(values); err != nil {
@@ -303,9 +309,7 @@ func (s *Shared) Release(ctx context.Context) error {
 	case errors.Is(err, opentofu.ErrChanged): // taken over from us: what is there is newer
 		return nil
 	case err == nil && was && !there:
-		return s.index(ctx, func(values map[string]string) { delete(values, s.target.Name.String()) })
-	case err == nil && there && !was:
-		return s.index(ctx, func(values map[string]string) { values[s.target.Name.String()] = time.Now().UTC().Format(time.RFC3339) })
+		return s.unlist(ctx)
 	}
 	return err
 }
@@ -316,7 +320,7 @@ func (s *Shared) Fetch(ctx context.Context) (err error) {
 		return s.failed("reading", err)
 	}
 	if s.document.Values[sharedFiles] == "" {
-		if err := s.update(); err != nil {
+		if err := errors.Join(s.update(), s.unlist(ctx)); err != nil {
 			return err
 		}
 		return fmt.Errorf("cluster %q: %w in the backend %s", s.target.Name, state.ErrNotFound, s.target.backend().Type)
@@ -344,8 +348,29 @@ func (s *Shared) Unlock(ctx context.Context) (Holder, error) {
 // indexTries bounds how often the index is written again where others write it at the same time.
 const indexTries = 2 * time.Minute
 
+// list puts the cluster into the list of those that are shared.
+func (s *Shared) list(ctx context.Context) error {
+	return s.index(ctx, func(values map[string]string) (changed bool) {
+		name := s.target.Name.String()
+		if values[name] != "" {
+			return false
+		}
+		values[name] = time.Now().UTC().Format(time.RFC3339)
+		return true
+	})
+}
+
+// unlist takes it out.
+func (s *Shared) unlist(ctx context.Context) error {
+	return s.index(ctx, func(values map[string]string) (changed bool) {
+		_, changed = values[s.target.Name.String()]
+		delete(values, s.target.Name.String())
+		return changed
+	})
+}
+
 // index changes the list of the clusters that are shared.
-func (s *Shared) index(ctx context.Context, change func(values map[string]string)) error {
+func (s *Shared) index(ctx context.Context, change func(values map[string]string) (changed bool)) error {
 	ctx, cancel := context.WithTimeout(ctx, indexTries)
 	defer cancel()
 	var last error
@@ -357,7 +382,9 @@ func (s *Shared) index(ctx context.Context, change func(values map[string]string
 		if list.Values == nil {
 			list.Values = map[string]string{}
 		}
-		change(list.Values)
+		if !change(list.Values) {
+			return nil
+		}
 		if _, last = s.documents.Write(ctx, indexDocument, list); !errors.Is(last, opentofu.ErrChanged) {
 			return last
 		}

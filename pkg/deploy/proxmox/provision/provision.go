@@ -166,6 +166,7 @@ func (p *Provisioner) Down(ctx context.Context, request deploy.Request) error {
 	opentofu.EndOrphans(ctx, p.options.Tofu.OwnerID, sink)
 	state := opentofu.StatePath(request.Dir)
 	made, err := opentofu.ReadState(state)
+	// What is here of a state in a backend is a copy, and one that is empty may be locked by a run that was killed: destroying unlocks it.
 	if remote := p.options.Tofu.Backend.Remote(); !remote && (err != nil || len(made) == 0) {
 		return contract(err)
 	}
@@ -174,9 +175,6 @@ func (p *Provisioner) Down(ctx context.Context, request deploy.Request) error {
 		return contract(err)
 	}
 	defer run.Close()
-	if made, err = opentofu.ReadState(state); err != nil || len(made) == 0 { // as the backend has it
-		return contract(err)
-	}
 	v, err := p.lastVariables(request)
 	if err != nil {
 		return fmt.Errorf("%w: read what the cluster was made with: %w", deploy.ErrUnusable, err)
