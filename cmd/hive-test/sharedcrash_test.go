@@ -18,7 +18,7 @@ import (
 // same settings, destroys the cluster: no VM is left, no state and no cluster is locked, and the name can be used again.
 func TestSharedCrash(t *testing.T) {
 	soak(t)
-	const moments = 10 // of each way
+	const moments = 10                    // of each way
 	for i, way := range crashWays()[:2] { // KILL and INT
 		t.Run(way.name, func(t *testing.T) {
 			c := newSharedCrasher(t)
