@@ -234,7 +234,11 @@ func (s *Shared) failed(what string, err error) error {
 	if errors.Is(err, opentofu.ErrChanged) {
 		return fmt.Errorf("%s what is shared of cluster %q: %w", what, s.target.Name, err)
 	}
-	return configError(fmt.Errorf("%s what is shared of cluster %q in the backend %s: %w", what, s.target.Name, s.target.backend().Type, err))
+	of := fmt.Sprintf("%s what is shared of cluster %q", what, s.target.Name)
+	if s.target.Name == "" {
+		of = what + " the clusters"
+	}
+	return configError(fmt.Errorf("%s in the backend %s: %w", of, s.target.backend().Type, err))
 }
 
 func put(values map[string]string, key string, value any) error {
