@@ -137,22 +137,14 @@ func worthSharing(before, now *cluster.Record) bool {
 // catchUp brings the directory of a shared cluster to what other machines have made of it, for a look. Where a run is at work on it here,
 // it is newer than what is shared.
 func (s *session) catchUp(ctx context.Context) error {
-	shared := s.sharing()
-	if _, err := s.Store.Load(s.Name); shared == nil || err != nil {
+	if _, err := s.Store.Load(s.Name); s.sharing() == nil || err != nil {
 		return nil //nolint:nilerr // who needs the record says what is wrong with it
 	}
-	lock, err := s.Store.Lock(s.Name, state.Holder{PID: os.Getpid(), Command: s.command(), Started: s.started})
-	if _, locked := errors.AsType[*state.LockedError](err); locked {
+	err := s.fetch(ctx)
+	if _, locked := errors.AsType[*state.LockedError](err); locked || errors.Is(err, state.ErrNotFound) { // gone, or never shared
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	err = shared.Fetch(ctx)
-	if errors.Is(err, state.ErrNotFound) { // it is gone, or was never shared
-		err = nil
-	}
-	return errors.Join(err, lock.Release())
+	return err
 }
 
 // Attach makes a cluster that another machine has made usable here: its directory is made of what the backend has.

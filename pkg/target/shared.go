@@ -134,6 +134,9 @@ func (t *Target) sharedTofu() opentofu.FindOptions {
 // Hold takes the cluster on all machines, and brings its directory here up to date. A run that holds it is a *state.LockedError, unless it
 // is known to have ended: alive is asked about those on other machines.
 func (s *Shared) Hold(ctx context.Context, holder Holder, alive func(context.Context, Holder) (bool, error)) (tookOver *state.Holder, err error) {
+	if err := s.checkPassphrase(); err != nil {
+		return nil, err
+	}
 	for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(ctx) {
 		if s.document, err = s.documents.Read(ctx, documentOf(s.target.Name)); err != nil {
 			return nil, s.failed("reading", err)
@@ -152,6 +155,17 @@ func (s *Shared) Hold(ctx context.Context, holder Holder, alive func(context.Con
 		return tookOver, err
 	}
 	return nil, context.Cause(ctx)
+}
+
+// checkPassphrase refuses a cluster that was made with settings of a backend, where there are none now.
+func (s *Shared) checkPassphrase() error {
+	if len(s.passphrase) >= opentofu.MinPassphrase {
+		return nil
+	}
+	return configError(progress.WithHint(
+		fmt.Errorf("the state of cluster %q is in a backend (%s), encrypted: its passphrase is not given", s.target.Name, s.target.backend().Type),
+		"set HIVE_TEST_STATE_PASSPHRASE, or state_passphrase_file, and state as the cluster was made with",
+	))
 }
 
 // judge returns the run that holds the cluster no more, or the error that it is held.
@@ -320,6 +334,9 @@ func (s *Shared) Release(ctx context.Context) error {
 
 // Fetch brings a cluster's directory here up to date, without holding the cluster on other machines.
 func (s *Shared) Fetch(ctx context.Context) (err error) {
+	if err := s.checkPassphrase(); err != nil {
+		return err
+	}
 	if s.document, err = s.documents.Read(ctx, documentOf(s.target.Name)); err != nil {
 		return s.failed("reading", err)
 	}
