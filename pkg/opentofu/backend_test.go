@@ -42,8 +42,9 @@ func (s *stateServer) options(t *testing.T, program string) Options {
 
 // TestRemoteState: what was made on one machine is known on another, and a state that could not be written is not lost.
 func TestRemoteState(t *testing.T) {
-	for _, program := range some(t, programs(t)) {
+	for i, program := range programs(t) {
 		t.Run(filepath.Base(program), func(t *testing.T) {
+			oneIsEnough(t, i)
 			t.Parallel()
 			server := newStateServer(t)
 			options := server.options(t, program)
@@ -92,13 +93,12 @@ func TestRemoteState(t *testing.T) {
 	}
 }
 
-// some returns the first of the programs, and all where there is time for all.
-func some(t *testing.T, programs []string) []string {
-	if os.Getenv("HIVE_TEST_SOAK") == "" {
-		t.Log("one program alone: make soak runs with all")
-		return programs[:1]
+// oneIsEnough skips all programs but the first, outside of soak.
+func oneIsEnough(t *testing.T, program int) {
+	t.Helper()
+	if program > 0 && os.Getenv("HIVE_TEST_SOAK") == "" {
+		t.Skip("takes long: make soak runs it with the second program, too")
 	}
-	return programs
 }
 
 // noCanary looks for the backend's password in all files.
@@ -123,8 +123,9 @@ func noCanary(t *testing.T, dirs ...string) {
 
 // TestDocuments: of many who write at once, each that is told so has written after what it has read.
 func TestDocuments(t *testing.T) {
-	for _, program := range some(t, programs(t)) {
+	for i, program := range programs(t) {
 		t.Run(filepath.Base(program), func(t *testing.T) {
+			oneIsEnough(t, i)
 			t.Parallel()
 			server := newStateServer(t)
 			options := server.options(t, program)
@@ -217,8 +218,9 @@ func TestBackendsLockAndHaveTheirOwn(t *testing.T) {
 
 // TestStatesOfKilledRuns: a lock that nobody can take back is taken away, by whoever holds the cluster.
 func TestStatesOfKilledRuns(t *testing.T) {
-	for _, program := range some(t, programs(t)) {
+	for i, program := range programs(t) {
 		t.Run(filepath.Base(program), func(t *testing.T) {
+			oneIsEnough(t, i)
 			t.Parallel()
 			if filepath.Base(program) == "terraform" {
 				t.Skip("Terraform tells a server of the backend http no id when it unlocks by force, and a strict one refuses that")
