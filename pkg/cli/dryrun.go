@@ -44,12 +44,14 @@ func (a *app) dryRun(ctx context.Context, name string, settings config.Settings,
 	})
 }
 
-// readingJSON is the shape of `up NAME --dry-run -o json`.
+// readingJSON is the shape of `up NAME --dry-run -o json` and of `plan NAME -o json`.
 type readingJSON struct {
 	Schema  int    `json:"schema"`
 	Cluster string `json:"cluster"`
 	Verb    string `json:"verb"`
 	DryRun  bool   `json:"dry_run"`
+	// Plan is the file that the plan was saved to, by plan.
+	Plan    string `json:"plan,omitempty"`
 	Changed bool   `json:"changed"` // up would change something
 	// Hosts are those of a hosts file, each with its address, that up would make a cluster of that does not exist.
 	Hosts   []string `json:"hosts,omitempty"`
@@ -218,9 +220,11 @@ func writeReading(p page, reading readingJSON) error {
 	if !reading.Refused {
 		return nil
 	}
-	return p.line(
-		"up would stop here and change nothing, without "+strings.Join(reading.Needs, " and "), "  ",
-	)
+	stops := "up would stop here and change nothing, without "
+	if reading.Plan != "" {
+		stops = "apply would refuse this: plan it again with "
+	}
+	return p.line(stops+strings.Join(reading.Needs, " and "), "  ")
 }
 
 // writeReasons writes what changes and why, once for all nodes of which the same is said.

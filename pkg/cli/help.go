@@ -113,7 +113,7 @@ func helpCommand() *cobra.Command {
 // suggestFor tells what other programs call these verbs.
 func suggestFor(root *cobra.Command) {
 	words := map[string][]string{
-		"up":     {"create", "start", "make", "apply"},
+		"up":     {"create", "start", "make"},
 		"down":   {"destroy", "delete", "remove", "rm", "stop"},
 		"status": {"list", "ls", "get", "show", "ps"},
 		"exec":   {"run"},

@@ -160,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	root.SetUsageFunc(printUsage)
 	root.AddGroup(&cobra.Group{ID: verbGroup, Title: "Verbs:"}, &cobra.Group{ID: topicGroup, Title: "Topics:"})
 	root.AddCommand(
-		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(),
+		a.upCommand(), a.planCommand(), a.applyCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(),
 		a.doctorCommand(), a.initCommand(),
 		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(),
 		a.explainCommand(), a.reportCommand(), a.runsCommand(), a.unlockCommand(), a.attachCommand(), a.versionCommand(),

@@ -59,13 +59,13 @@ func allDocuments() []document {
 		{
 			name: "report", title: "what became of a run", of: report.Report{}, schema: report.Schema,
 			commands: []string{
-				"up NAME -o json", "configure NAME -o json", "test NAME -o json", "down NAME -o json",
+				"up NAME -o json", "apply NAME -o json", "configure NAME -o json", "test NAME -o json", "down NAME -o json",
 				"full NAME -o json", "report NAME|RUN_DIR -o json", "report NAME|RUN_DIR --format json",
 				"matrix run FILE -o json", "matrix merge DIR... -o json", "snapshot restore NAME -o json",
 			},
 			files: []string{run + report.JSONFile},
 		},
-		printed("plan", "what up would do", readingJSON{}, "up NAME --dry-run -o json"),
+		printed("plan", "what up would do", readingJSON{}, "up NAME --dry-run -o json", "plan NAME -o json"),
 		printed("status", "a cluster as it is now", statusJSON{}, "status NAME -o json", "wait NAME -o json"),
 		printed("status-list", "the clusters that are here", listJSON{}, "status -o json"),
 		printed(

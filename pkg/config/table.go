@@ -76,7 +76,7 @@ const (
 	everyVerb  = "*"
 	ofClusters = "up full doctor" // of several nodes
 	making     = ofClusters + " template"
-	destroying = making + " configure test down" // or may have to
+	destroying = making + " configure test down apply" // or may have to
 	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
 	serving    = "serve"
 	asking     = reaching + " extend hold reap save list delete" // the API of Proxmox VE
@@ -152,7 +152,7 @@ func globalRows() []Setting {
 		{Key: "age_key_file", Flag: "age-key-file", Kind: File, Group: inOutput, Verbs: asking + " secrets", Help: "file of age keys that open secrets, beside those that SOPS looks for: SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, ~/.config/sops/age/keys.txt and SSH keys without a passphrase"},
 		{Key: "credentials", Kind: Credentials, Value: "credentials", Group: inTofu, Verbs: destroying + " reap", Help: "variables that one program alone gets, each a value or a reference to one: tofu (OpenTofu that makes the VMs), state (the same, for where its state is), packer"},
 		{Key: "timeout", Flag: "timeout", Kind: Duration, Group: inLimits, Verbs: everyVerb, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
-		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making, Help: "limit of up, stopping included"},
+		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making + " apply", Help: "limit of up, stopping included"},
 		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "template configure full wait", Help: "limit of configure, stopping included"},
 		{Key: "timeouts.test", Flag: "timeout-test", Kind: Duration, Default: time.Hour, Group: inLimits, Verbs: "test full", Help: "limit of test, stopping included"},
 		{Key: "timeouts.down", Flag: "timeout-down", Kind: Duration, Default: 15 * time.Minute, Group: inLimits, Verbs: destroying + " reap", Help: "limit of down, stopping included"},
@@ -190,7 +190,7 @@ func clusterRows() []Setting {
 		{Key: "ssh.config_file", Flag: "ssh-config-file", Kind: File, Group: inSSH, Verbs: reaching, Existing: Reach, Help: "what it says of hosts counts for those of a hosts file and for the bastion, where nothing else is said; empty: ~/.ssh/config; /dev/null: none"},
 		{Key: "deployer", Flag: "deployer", Kind: Text, Default: deploy.Proxmox, OneOf: []string{deploy.Proxmox, deploy.SimHosts}, Group: inCluster, Verbs: making, Existing: Place, Help: "what makes the VMs: OpenTofu on Proxmox VE, or, on a simulator only, plain calls without OpenTofu (for tests)"},
 		{Key: "hosts_file", Flag: "hosts-file", Kind: File, Group: inCluster, Verbs: ofClusters, Existing: Place, Help: "make the cluster of the hosts that this file names, without Proxmox"},
-		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Group: inCluster, Verbs: making + " configure test", Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
+		{Key: "keep", Flag: "keep", Kind: Text, OneOf: []string{"never", "on-failure", "always"}, Group: inCluster, Verbs: making + " configure test apply", Help: "whether the VMs stay after the run; empty: full never; up, configure and test on-failure (in CI never)"},
 		{Key: "ttl", Flag: "ttl", Kind: Duration, Group: inCluster, Verbs: making + " init", Existing: Changed, Help: "time after which reap may delete the VMs, like 36h, 2d or 1w; 0 is never; empty: up none, full as long as its phases may take and an hour"},
 		{Key: "skip_preflight", Flag: "skip-preflight", Kind: Bool, Group: inCluster, Verbs: making, Help: "do not check first whether up can succeed (what doctor checks)"},
 		{Key: "sim", Flag: "sim", Kind: Bool, Group: inCluster, Verbs: making + " down reap init", Existing: Place, Help: "use the simulated Proxmox of this clusters directory"},
@@ -237,8 +237,8 @@ func workRows() []Setting {
 		{Key: "reset_between", Flag: "reset-between", Kind: Text, Default: "never", OneOf: []string{"never", "suite"}, Group: inSuites, Verbs: "test full", Help: "suite: bring the nodes back to a snapshot before each suite but the first"},
 		{Key: "reset_memory", Flag: "reset-memory", Kind: Bool, Default: true, Group: inSuites, Verbs: "test full", Help: "keep memory in that snapshot, if that is possible: a reset takes no boot"},
 		{Key: "lost_after", Flag: "lost-after", Kind: Duration, Default: 2 * time.Minute, Group: inSuites, Verbs: "test full", Help: "how long a node may be lost while suites run, before they are ended; 0: however long"},
-		{Key: "evidence_dir", Flag: "evidence-dir", Kind: Dir, Group: inSuites, Verbs: "up configure test down full merge template", Help: "directory outside of the clusters directory that gets a copy of what the run keeps, as NAME/RUN, for CI to upload: clusters/.runs is hidden, and often left out there"},
-		{Key: "junit", Flag: "junit", Kind: File, Group: inSuites, Verbs: "up configure test down full merge", Help: "write the results as JUnit XML to this file too"},
+		{Key: "evidence_dir", Flag: "evidence-dir", Kind: Dir, Group: inSuites, Verbs: "up apply configure test down full merge template", Help: "directory outside of the clusters directory that gets a copy of what the run keeps, as NAME/RUN, for CI to upload: clusters/.runs is hidden, and often left out there"},
+		{Key: "junit", Flag: "junit", Kind: File, Group: inSuites, Verbs: "up apply configure test down full merge", Help: "write the results as JUnit XML to this file too"},
 	}
 }
 

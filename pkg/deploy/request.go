@@ -31,9 +31,27 @@ type Request struct {
 	Refresh bool
 	// Allow is what else a plan may do to what exists.
 	Allow Allowed
+	// Judge, if set, is called with each plan that was read, before anything else looks at it. Its error stops Up.
+	Judge func(p Plan) error
 	// Check, if set, is called after a plan was read and before it is applied, unless it changes nothing. Its error
 	// stops Up. This is the last moment to see that the ids of what will be created are free.
 	Check func(ctx context.Context, p Plan) error
+}
+
+// Admit returns why a plan is not to be applied; nil: it may be.
+func (r Request) Admit(ctx context.Context, p Plan) error {
+	if r.Judge != nil {
+		if err := r.Judge(p); err != nil {
+			return err
+		}
+	}
+	if refused := r.Refused(p); len(refused) > 0 {
+		return &RefusedError{Changes: refused}
+	}
+	if len(p.Changes) == 0 || r.Check == nil {
+		return nil
+	}
+	return r.Check(ctx, p)
 }
 
 // Allowed is what a plan may do to VMs that exist, besides changing them while they run. The zero value allows nothing.

@@ -76,9 +76,10 @@ func (s *session) interrupt() func(got os.Signal, again bool) []string {
 	switch {
 	case s.verb == string(cluster.PhaseTest) && stays:
 		finish = s.rerun()
-	case s.verb == string(cluster.PhaseConfigure) && stays,
-		s.verb == string(cluster.PhaseUp) && s.before != nil && s.before.Nodes.WereUp():
+	case s.verb == string(cluster.PhaseConfigure) && stays:
 		finish = goOnWith(s.Store, s.verb, s.Record)
+	case s.provisions() && s.before != nil && s.before.Nodes.WereUp():
+		finish = goOnWith(s.Store, string(cluster.PhaseUp), s.Record)
 	case s.Recovered: // there may be no record that tells whose the VMs are
 		finish += " --owner " + remote.Quote(s.Record.Owner.ID)
 		if s.Record.Target.Simulated {

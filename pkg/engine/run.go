@@ -232,7 +232,7 @@ func (s *session) begin() error {
 	if err := s.beginIn(dir, progress.Event{OwnerID: s.Record.Owner.ID, Nodes: nodesOf(s.Record)}); err != nil {
 		return err
 	}
-	if s.Makes() && (s.verb == "up" || s.verb == "full") {
+	if s.Makes() && (s.provisions() || s.verb == "full") {
 		progress.Infof(s.Sink, "owner id %s: with it, `down --owner` needs no directory", s.Record.Owner.ID)
 	}
 	if kept := s.Settings.EvidenceDir; kept != "" {

@@ -21,7 +21,7 @@ func (s *session) leaseRun(ctx context.Context, r *lifecycle.Job) deploy.RunLeas
 		Cluster: s.Name, OwnerID: s.Record.Owner.ID, Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place,
 		PID: self.PID, Start: self.Start,
 		Destroys:     s.destroys(),
-		Provisioning: !wasUp(s.before) && (s.verb == "up" || s.verb == "full" || !wasUp(s.Record)),
+		Provisioning: !wasUp(s.before) && (s.provisions() || s.verb == "full" || !wasUp(s.Record)),
 	}, s.Sink)
 }
 

@@ -104,11 +104,23 @@ func (s *session) dryRun(ctx context.Context, allow deploy.Allowed) (lifecycle.R
 func (s *session) provision(
 	ctx context.Context, allow deploy.Allowed, check func() error, list func(*lifecycle.Job) []phase.Entry,
 ) error {
-	if err := s.checkPlan(); err != nil {
-		return err
-	}
 	if problems := placement.ValidateSpec(s.Settings.Spec()); len(problems) > 0 {
 		return usage(errors.Join(problems...))
+	}
+	return s.makeOf(ctx, allow, func(ctx context.Context) error {
+		if err := s.adoptOrCreate(ctx); err != nil || check == nil {
+			return err
+		}
+		return check()
+	}, list)
+}
+
+// makeOf runs phases that make the machines of the record that find finds.
+func (s *session) makeOf(
+	ctx context.Context, allow deploy.Allowed, find func(context.Context) error, list func(*lifecycle.Job) []phase.Entry,
+) error {
+	if err := s.checkPlan(); err != nil {
+		return err
 	}
 	root := ctx
 	ctx, cancel := s.limited(ctx)
@@ -121,13 +133,8 @@ func (s *session) provision(
 		return err
 	}
 	defer func() { release() }()
-	if err := s.adoptOrCreate(ctx); err != nil {
+	if err := find(ctx); err != nil {
 		return err
-	}
-	if check != nil {
-		if err := check(); err != nil {
-			return err
-		}
 	}
 	deployer, err := s.Deployer()
 	if err != nil {

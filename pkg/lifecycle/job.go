@@ -55,7 +55,9 @@ type Job struct {
 	// Before is the record as it was before this run changed what is asked for; nil for a new cluster.
 	Before *cluster.Record
 	// Allow is what up may do to VMs that exist.
-	Allow    deploy.Allowed
+	Allow deploy.Allowed
+	// Judge, if set, refuses what up is about to do by its error, before any of it is done.
+	Judge    func(deploy.Plan) error
 	Store    Store
 	Evidence Evidence
 	Deploy   deploy.Capable

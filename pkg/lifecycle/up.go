@@ -138,8 +138,7 @@ func (u *up) run(ctx context.Context) error {
 			return err
 		}
 	}
-	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
-	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
+	return u.recorded(ctx, cluster.PhaseUp, UpInputs(u.Record), func(ctx context.Context) error {
 		if !u.Deploy.Makes() {
 			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{
 				"write the inventory", u.inventory,
@@ -191,6 +190,11 @@ const (
 	stepRetire  = "verify that nodes that leave are deleted"
 	stepRestart = "restart what waits for a restart"
 )
+
+// UpInputs returns a hash of all that up depends on: what is to exist, and where.
+func UpInputs(r *cluster.Record) string {
+	return cluster.Hash(r.Spec, r.Target, identities(r.Nodes))
+}
 
 // identities is what of nodes is chosen by us; addresses are found later.
 func identities(nodes cluster.Nodes) cluster.Nodes {
@@ -279,6 +283,7 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		return err
 	}
 	leaving := u.Record.Leaving()
+	request.Judge = u.judgeOnce()
 	request.Check = func(ctx context.Context, plan deploy.Plan) error {
 		for _, change := range plan.Changes {
 			if change.VM {
@@ -316,6 +321,18 @@ func (u *up) provision(ctx context.Context, sink progress.Sink) error {
 		progress.Infof(sink, "no changes")
 	}
 	return u.made(ctx, sink, result.Created)
+}
+
+// judgeOnce is Judge for the first plan of a run: what is planned when it is tried again is what is left of that.
+func (u *up) judgeOnce() func(deploy.Plan) error {
+	judged := u.Judge == nil
+	return func(plan deploy.Plan) error {
+		if judged {
+			return nil
+		}
+		judged = true
+		return u.Judge(plan)
+	}
 }
 
 // intend notes, before it is asked for, which nodes' VMs are made or changed.

@@ -300,7 +300,7 @@ func (s *Store) Remove(name cluster.Name) error {
 	if err := os.RemoveAll(s.Dir(name)); err != nil {
 		return fmt.Errorf("removing %s: %w", s.Dir(name), err)
 	}
-	return nil
+	return s.dropPlan(name)
 }
 
 // Run is the evidence directory of one run of a verb. It outlives the cluster.

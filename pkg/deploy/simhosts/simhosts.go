@@ -103,16 +103,11 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 func (d Deployer) Up(ctx context.Context, r deploy.Request) (deploy.Result, error) {
 	var result deploy.Result
 	plan, err := d.Plan(ctx, r)
+	if err == nil {
+		err = r.Admit(ctx, plan)
+	}
 	if err != nil || len(plan.Changes) == 0 {
 		return result, err
-	}
-	if refused := r.Refused(plan); len(refused) > 0 {
-		return result, &deploy.RefusedError{Changes: refused}
-	}
-	if r.Check != nil {
-		if err := r.Check(ctx, plan); err != nil {
-			return result, err
-		}
 	}
 	l, err := open(r.Dir)
 	if err != nil {

@@ -148,14 +148,8 @@ func (p *Provisioner) up(ctx context.Context, run *opentofu.Run, request deploy.
 	if err != nil {
 		return nil, err
 	}
-	plan := planOf(next, made)
-	if refused := request.Refused(plan); len(refused) > 0 {
-		return nil, &deploy.RefusedError{Changes: refused}
-	}
-	if len(plan.Changes) > 0 && request.Check != nil {
-		if err := request.Check(ctx, plan); err != nil {
-			return nil, err
-		}
+	if err := request.Admit(ctx, planOf(next, made)); err != nil {
+		return nil, err
 	}
 	return run.Apply(ctx, next)
 }
