@@ -100,6 +100,7 @@ var within = []struct {
 		"pkg/awsauth", "pkg/gateway/wire", "pkg/opentofu", "pkg/phase", "pkg/progress", "pkg/wait",
 	}, "a client of any endpoint: it knows of no gateway and no cluster"},
 	{"pkg/stateserver", nil, "HTTP in, objects of a storage out: it knows no cluster, and no storage of its own"},
+	{"pkg/stateserver/client", []string{"pkg/stateserver"}, "HTTP out, to a server of states"},
 	{"pkg/stateserver/filestore", []string{"pkg/stateserver"}, "an adapter to the disk"},
 	{"pkg/stateserver/s3store", []string{"pkg/awsauth", "pkg/stateserver", "pkg/wait"}, "an adapter to S3"},
 	{"pkg/stateserver/storagetest", []string{"pkg/stateserver"}, "what every storage must do, whichever it is"},

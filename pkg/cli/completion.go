@@ -74,7 +74,12 @@ func argumentCompletions() map[string][]completion {
 		"promote": {nothing("the version of a template, which Proxmox VE knows")},
 		"rm":      {nothing("the version of a template, which Proxmox VE knows")}, "export-packer": {{dirs: true}},
 		"secrets init": {{files: true}}, "set": {{files: true, open: true}}, "edit": {{files: true}}, "rotate": {{files: true}},
-		"check":       {{files: true}},
+		"check":      {{files: true}},
+		"state init": {clusters}, "state list": {clusters}, "show": {clusters, nothing("the address of a resource, which the state has")},
+		"output": {clusters, nothing("the name of an output, which the state has")}, "pull": {clusters}, "push": {clusters, {files: true}},
+		"state unlock": {clusters, nothing("the id of the lock, which the backend knows")}, "migrate": {clusters},
+		"history": {clusters}, "state diff": {clusters, nothing("the number of a version"), nothing("the number of a version")},
+		"rollback": {clusters, nothing("the number of a version")}, "validate": {clusters}, "fmt": {clusters},
 		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {},
 	}
 }
@@ -88,6 +93,8 @@ func flagCompletions() map[string]completion {
 		"nodes":              {find: (*app).completeNodeList},
 		"only-nodes":         {find: (*app).completeNodeList},
 		"to":                 {dirs: true},
+		"migrate to":         {files: true, find: func(*app, *cobra.Command, []string, string) []cobra.Completion { return []string{config.Local} }},
+		"limit":              nothing("a number"),
 		"at":                 words("never"),
 		"interval":           nothing("a duration"),
 		"for":                nothing("a duration"),

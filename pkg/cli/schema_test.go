@@ -125,6 +125,16 @@ func allDocuments() []document {
 			name: "iac-diff", title: "what differs between two probes of an EC2 endpoint", of: iac.Difference{}, schema: outputSchema,
 			commands: []string{"iac diff A B -o json"},
 		},
+		printed("state-list", "the resources of a cluster's state", stateListJSON{}, "state list NAME -o json"),
+		printed("state-show", "a resource of it", stateShowJSON{}, "state show NAME ADDRESS -o json"),
+		printed("state-output", "the outputs of it", stateOutputJSON{}, "state output NAME -o json"),
+		printed("state-check", "the module in a cluster's directory", stateCheckJSON{},
+			"state init NAME -o json", "state validate NAME -o json", "state fmt NAME -o json"),
+		printed("state-done", "what became of a cluster's state", stateDoneJSON{},
+			"state push NAME -o json", "state migrate NAME -o json", "state rollback NAME VERSION -o json"),
+		printed("state-unlock", "whose lock was taken from a cluster's state", stateUnlockJSON{}, "state unlock NAME -o json"),
+		printed("state-history", "the versions of a cluster's state", stateHistoryJSON{}, "state history NAME -o json"),
+		printed("state-diff", "what differs between two of them", stateDiffJSON{}, "state diff NAME VERSION -o json"),
 		printed("attach", "which cluster was attached", attachJSON{}, "attach NAME -o json"),
 		printed(
 			"secrets", "what became of an encrypted file", secretsJSON{},
@@ -365,7 +375,7 @@ func TestSchemasAreOfTheTypes(t *testing.T) {
 
 // Every verb prints a document, but for those that have none: what init prints is a config file.
 func TestEveryVerbHasItsDocument(t *testing.T) {
-	without := []string{"init", "ssh", "completion", "help", "exit-codes", "state"}
+	without := []string{"init", "ssh", "completion", "help", "exit-codes"}
 	a := &app{}
 	for _, cmd := range a.root().Commands() {
 		documented := slices.ContainsFunc(allDocuments(), func(d document) bool {

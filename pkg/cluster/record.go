@@ -136,6 +136,8 @@ type Record struct {
 	Template *TemplateUsed `json:"template,omitempty"`
 	// State is where OpenTofu's state of the cluster is kept; of no type: in the cluster's directory.
 	State StateBackend `json:"state,omitzero"`
+	// StateBefore is where the state was, while it is taken elsewhere; nil: it is not.
+	StateBefore *StateBackend `json:"state_before,omitempty"`
 	// Builds is the layer of the template that the one node is to become; empty: it is to become none.
 	Builds string `json:"builds,omitempty"`
 }

@@ -79,8 +79,8 @@ const (
 	destroying = making + " configure test down apply" // or may have to
 	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
 	serving    = "serve"
-	asking     = reaching + " extend hold reap save list delete" // the API of Proxmox VE
-	sharing    = asking + " unlock attach"                       // the backend of states
+	asking     = reaching + " extend hold reap save list delete state" // the API of Proxmox VE
+	sharing    = asking + " unlock attach"                             // the backend of states
 )
 
 // Existing is what a setting of up means for a cluster that exists.
@@ -150,7 +150,7 @@ func globalRows() []Setting {
 		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "show warnings and errors only"},
 		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "no colours"},
 		{Key: "age_key_file", Flag: "age-key-file", Kind: File, Group: inOutput, Verbs: asking + " secrets", Help: "file of age keys that open secrets, beside those that SOPS looks for: SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, ~/.config/sops/age/keys.txt and SSH keys without a passphrase"},
-		{Key: "credentials", Kind: Credentials, Value: "credentials", Group: inTofu, Verbs: destroying + " reap", Help: "variables that one program alone gets, each a value or a reference to one: tofu (OpenTofu that makes the VMs), state (the same, for where its state is), packer"},
+		{Key: "credentials", Kind: Credentials, Value: "credentials", Group: inTofu, Verbs: destroying + " reap state", Help: "variables that one program alone gets, each a value or a reference to one: tofu (OpenTofu that makes the VMs), state (the same, for where its state is), packer"},
 		{Key: "timeout", Flag: "timeout", Kind: Duration, Group: inLimits, Verbs: everyVerb, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
 		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making + " apply", Help: "limit of up, stopping included"},
 		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "template configure full wait", Help: "limit of configure, stopping included"},

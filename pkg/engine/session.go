@@ -88,8 +88,11 @@ func withoutBackend() []string {
 
 // verbsOf are the verbs that settings say they are used by: those on snapshots are one here.
 func verbsOf(verb string) []string {
-	if first, _, _ := strings.Cut(verb, " "); first == "snapshot" {
+	switch first, _, _ := strings.Cut(verb, " "); first {
+	case "snapshot":
 		return []string{"save", "list", "delete", "restore"}
+	case "state":
+		return []string{first}
 	}
 	return []string{verb}
 }

@@ -62,6 +62,9 @@ const indexDocument = "clusters.index"
 
 // StateBackend returns where the cluster's state is kept: as it is recorded, or as it would be for one that is made now.
 func (t *Target) StateBackend() cluster.StateBackend {
+	if t.Backend != nil {
+		return *t.Backend
+	}
 	record := t.Record
 	if record == nil {
 		record, _ = t.Store.Load(t.Name) // one that cannot be read is dealt with where it is needed
@@ -84,15 +87,27 @@ func (t *Target) StateBackend() cluster.StateBackend {
 // backend is that for OpenTofu.
 func (t *Target) backend() opentofu.Backend {
 	b := t.StateBackend()
+	if b.Type == "" { // what is read of a file here is read as it is
+		return opentofu.Backend{}
+	}
 	return opentofu.Backend{Type: b.Type, Config: b.Config, Passphrase: t.Settings.StatePassphrase.Reveal()}
 }
 
 // CheckState returns what is wrong with the settings of where states are kept.
 func CheckState(settings config.Settings) error {
-	if !settings.State.Remote() {
+	err := checkBackend(settings.State, settings)
+	if err != nil {
+		return configError(fmt.Errorf("state (%s): %w", settings.Source("state"), err))
+	}
+	return nil
+}
+
+// checkBackend returns what is wrong with a place of states, or lacks for it.
+func checkBackend(state config.State, settings config.Settings) error {
+	if !state.Remote() {
 		return nil
 	}
-	err := opentofu.CheckBackend(settings.State.Backend, settings.State.Config)
+	err := opentofu.CheckBackend(state.Backend, state.Config)
 	if err == nil {
 		err = settings.StatePassphraseErr
 	}
@@ -102,10 +117,7 @@ func CheckState(settings config.Settings) error {
 			"set HIVE_TEST_STATE_PASSPHRASE, or state_passphrase_file: openssl rand -base64 24 makes one",
 		)
 	}
-	if err != nil {
-		return configError(fmt.Errorf("state (%s): %w", settings.Source("state"), err))
-	}
-	return nil
+	return err
 }
 
 // Shared returns what is shared of the cluster; nil: its state is in its directory, and it is this machine's alone.
@@ -347,6 +359,38 @@ func (s *Shared) Fetch(ctx context.Context) (err error) {
 		return fmt.Errorf("cluster %q: %w in the backend %s", s.target.Name, state.ErrNotFound, s.target.backend().Type)
 	}
 	return s.update()
+}
+
+// Align lets what this backend says of a cluster of that name that is gone not count for the one that is here. Taken says that one is
+// there: then nothing is done.
+func (s *Shared) Align(ctx context.Context) (taken bool, err error) {
+	if s.document, err = s.documents.Read(ctx, documentOf(s.target.Name)); err != nil {
+		return false, s.failed("reading", err)
+	}
+	if s.document.Values[sharedFiles] != "" {
+		return true, nil
+	}
+	return false, s.target.Store.SetShared(s.target.Name, s.version())
+}
+
+// Retire takes what is shared of the cluster out of this backend, as it is kept in another one from now on.
+func (s *Shared) Retire(ctx context.Context) (err error) {
+	if s.document, err = s.documents.Read(ctx, documentOf(s.target.Name)); err != nil {
+		return s.failed("reading", err)
+	}
+	if s.document.Version() == "" {
+		return nil // nothing was
+	}
+	noted := s.target.Store.Shared(s.target.Name)
+	defer func() { err = errors.Join(err, s.target.Store.SetShared(s.target.Name, noted)) }() // that of the place where it is now
+	err = s.write(ctx, func(values map[string]string) error {
+		delete(values, sharedFiles)
+		delete(values, sharedHolder)
+		values[sharedGone] = time.Now().UTC().Format(time.RFC3339)
+		return nil
+	})
+	s.held = false
+	return errors.Join(err, s.unlist(ctx))
 }
 
 // Unlock takes the cluster away from whoever holds it, and returns who that was.

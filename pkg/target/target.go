@@ -57,6 +57,8 @@ type Target struct {
 	Log       *slog.Logger
 	// File returns the path of a file of the run's directory; empty where the run keeps nothing.
 	File func(name string) string
+	// Backend is where the cluster's state is, whatever is recorded or set; nil: see StateBackend.
+	Backend *cluster.StateBackend
 	// Checks are further checks of what it takes to make the cluster.
 	Checks []func(context.Context) []deploy.Finding
 
@@ -190,6 +192,11 @@ func (t *Target) provisioner() proxmox.Provisioner {
 	if t.Recovered { // what tofu would need is not sure to be there
 		return noProvisioner{}
 	}
+	return t.provision()
+}
+
+// provision makes and removes the cluster's machines with OpenTofu.
+func (t *Target) provision() *provision.Provisioner {
 	target := t.place()
 	if !t.needsHypervisorSSH() {
 		target.HypervisorSSHUser, target.HypervisorSSHKeyPath = "", ""

@@ -108,6 +108,39 @@ func (p *Provisioner) PlanText(ctx context.Context, request deploy.Request) (str
 	return text, contract(err)
 }
 
+// Ready makes a cluster's directory ready for OpenTofu, writes a state that an earlier run could not write to its backend, and returns
+// the directory that OpenTofu works in.
+func (p *Provisioner) Ready(ctx context.Context, dir string) (string, error) {
+	_, run, err := p.begin(ctx, dir)
+	if err != nil {
+		return "", contract(err)
+	}
+	run.Close()
+	return run.Dir(), nil
+}
+
+// Validate returns what OpenTofu, with the provider that is installed, finds wrong with the module in a cluster's directory.
+func (p *Provisioner) Validate(ctx context.Context, dir string) ([]deploy.Problem, error) {
+	_, run, err := p.begin(ctx, dir)
+	if err != nil {
+		return nil, contract(err)
+	}
+	defer run.Close()
+	found, err := run.Validate(ctx)
+	return problems(found), contract(err)
+}
+
+// Unformatted returns the files of the module in a cluster's directory that are not written as OpenTofu formats them.
+func (p *Provisioner) Unformatted(ctx context.Context, dir string) ([]string, error) {
+	_, run, err := p.begin(ctx, dir)
+	if err != nil {
+		return nil, contract(err)
+	}
+	defer run.Close()
+	files, err := run.Unformatted(ctx)
+	return files, contract(err)
+}
+
 // Up makes the VMs exist as asked for.
 func (p *Provisioner) Up(ctx context.Context, request deploy.Request) (deploy.Result, error) {
 	opentofu.EndOrphans(ctx, p.options.Tofu.OwnerID, p.options.Tofu.Sink)
