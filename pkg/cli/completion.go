@@ -74,7 +74,7 @@ func argumentCompletions() map[string][]completion {
 		"rm":      {nothing("the version of a template, which Proxmox VE knows")}, "export-packer": {{dirs: true}},
 		"secrets init": {{files: true}}, "set": {{files: true, open: true}}, "edit": {{files: true}}, "rotate": {{files: true}},
 		"check":       {{files: true}},
-		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {},
+		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {}, "config show": {},
 	}
 }
 
@@ -134,6 +134,10 @@ func flagCompletions() map[string]completion {
 // settingCompletion is what the value of a setting's flag is completed to.
 func settingCompletion(s config.Setting) completion {
 	switch {
+	case s.Key == "environment":
+		return completion{find: (*app).completeEnvironments}
+	case s.Key == "i_know":
+		return nothing("the name of what is protected, which is to be typed")
 	case s.Key == "suite":
 		return completion{find: (*app).completeSuites, open: true, files: true}
 	case s.Key == "fault":
@@ -307,6 +311,12 @@ func (a *app) completeForms(cmd *cobra.Command, _ []string, _ string) []cobra.Co
 func (a *app) completeLayers(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
 	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
 	return engine.LayerNames(settings)
+}
+
+// completeEnvironments are the environments of the config file.
+func (a *app) completeEnvironments(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
+	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
+	return config.EnvironmentNames(settings.Environments)
 }
 
 func (a *app) completeClusters(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {

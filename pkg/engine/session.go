@@ -216,6 +216,9 @@ func (s *session) load() error {
 		return s.explainRecord(err)
 	}
 	s.Record = record
+	if err := s.environmentAsMade(); err != nil {
+		return err
+	}
 	s.hostsChanged()
 	s.jumpAsAsked()
 	return s.simulatedAsAsked()

@@ -124,6 +124,9 @@ func (s *session) provision(
 	if err := s.adoptOrCreate(ctx); err != nil {
 		return err
 	}
+	if err := s.protectFromChange(allow.Replace); err != nil {
+		return err
+	}
 	if check != nil {
 		if err := check(); err != nil {
 			return err
@@ -191,7 +194,7 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 		}
 		s.Record.KeepFormation(false)
 		s.before = s.Record.Clone()
-		if err := s.change(); err != nil {
+		if err := errors.Join(s.change(), s.protectAsAsked()); err != nil {
 			return err
 		}
 		return s.unusedByChange()
@@ -199,7 +202,11 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 	if !errors.Is(err, state.ErrNotFound) {
 		return err
 	}
-	if s.Record = s.newRecord(); s.Settings.HostsFile == "" {
+	s.Record = s.newRecord()
+	if err := s.protectAsAsked(); err != nil {
+		return err
+	}
+	if s.Settings.HostsFile == "" {
 		if err := s.meaningless(s.Settings.Sim); err != nil {
 			return err
 		}
