@@ -113,7 +113,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	return a.work(settings, func(e *engine.Engine) error {
 		request := engine.ReapRequest{
 			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan,
-			Look: flags.dryRun,
+			Look:  flags.dryRun,
 			Again: flags.again(settings),
 		}
 		var unasked error
