@@ -67,10 +67,17 @@ func takeSettings() []string {
 	return []string{"up", "full", "configure", "test", "plan", "apply", "ensure"}
 }
 
+// goesByRecord reports whether a cluster of an environment can be worked on where none is chosen: what is needed of settings
+// is recorded, or is there all the same.
+func (s *session) goesByRecord() bool {
+	unread := !s.Record.State.IsZero() && s.Settings.StatePassphrase.Empty() // what encrypts its state is in the environment
+	return !slices.Contains(takeSettings(), s.verb) && (!unread || slices.Contains(withoutBackend(), s.verb))
+}
+
 // environmentAsMade refuses to work on a cluster in another environment than it was made in.
 func (s *session) environmentAsMade() error {
 	made, chosen := s.Record.Environment, s.Settings.Environment
-	if made == "" || made == chosen || chosen == "" && !slices.Contains(takeSettings(), s.verb) {
+	if made == "" || made == chosen || chosen == "" && s.goesByRecord() {
 		return nil
 	}
 	now := "none is chosen"
