@@ -69,15 +69,15 @@ func takeSettings() []string {
 
 // goesByRecord reports whether a cluster of an environment can be worked on where none is chosen: what is needed of settings
 // is recorded, or is there all the same.
-func (s *session) goesByRecord() bool {
-	unread := !s.Record.State.IsZero() && s.Settings.StatePassphrase.Empty() // what encrypts its state is in the environment
+func (s *session) goesByRecord(record *cluster.Record) bool {
+	unread := !record.State.IsZero() && s.Settings.StatePassphrase.Empty() // what encrypts its state is in the environment
 	return !slices.Contains(takeSettings(), s.verb) && (!unread || slices.Contains(withoutBackend(), s.verb))
 }
 
 // environmentAsMade refuses to work on a cluster in another environment than it was made in.
-func (s *session) environmentAsMade() error {
-	made, chosen := s.Record.Environment, s.Settings.Environment
-	if made == "" || made == chosen || chosen == "" && s.goesByRecord() {
+func (s *session) environmentAsMade(record *cluster.Record) error {
+	made, chosen := record.Environment, s.Settings.Environment
+	if made == "" || made == chosen || chosen == "" && s.goesByRecord(record) {
 		return nil
 	}
 	now := "none is chosen"

@@ -216,7 +216,7 @@ func (s *session) load() error {
 		return s.explainRecord(err)
 	}
 	s.Record = record
-	if err := s.environmentAsMade(); err != nil {
+	if err := s.environmentAsMade(record); err != nil {
 		return err
 	}
 	s.hostsChanged()
