@@ -28,6 +28,7 @@ import (
 type sharedBackend struct {
 	config  map[string]any // the setting state
 	environ []string       // of both machines, with what is secret
+	other   []string       // of all machines but one, over those
 	secrets []string       // that must be found nowhere
 	locks   func() []string
 	states  func() map[string]string // by name, with the lineage where that is known
@@ -40,16 +41,19 @@ const canarySecret = "canary-password-of-a-backend"
 // backend, of real servers.
 func TestSharedBackends(t *testing.T) {
 	soak(t)
-	for name, open := range map[string]func(*testing.T) sharedBackend{
-		"state serve on files": func(t *testing.T) sharedBackend { return servedBackend(t, "") },
-		"state serve on S3": func(t *testing.T) sharedBackend {
+	for _, tc := range []struct {
+		name string
+		open func(*testing.T) sharedBackend
+	}{
+		{"state serve on files", func(t *testing.T) sharedBackend { return servedBackend(t, "") }},
+		{"state serve on S3", func(t *testing.T) sharedBackend {
 			address, parameters := bucketOfTests(t)
 			return servedBackend(t, address+"/served?"+parameters)
-		},
-		"s3": s3Backend,
-		"pg": pgBackend,
+		}},
+		{"s3", s3Backend},
+		{"pg", pgBackend},
 	} {
-		t.Run(name, func(t *testing.T) { shareOver(t, open(t)) })
+		t.Run(tc.name, func(t *testing.T) { shareOver(t, tc.open(t)) })
 	}
 }
 
@@ -84,6 +88,7 @@ func servedBackend(t *testing.T, storage string) sharedBackend {
 	return sharedBackend{
 		config:  map[string]any{"backend": "http", "address": at + "/state/{name}"},
 		environ: []string{"TF_HTTP_USERNAME=me", "TF_HTTP_PASSWORD=" + canarySecret},
+		other:   []string{"TF_HTTP_USERNAME=you"},
 		locks: func() (locked []string) {
 			for _, state := range list() {
 				if state.Lock != nil {
@@ -267,6 +272,9 @@ func (s *sharers) on(machine string, args ...string) *exec.Cmd {
 	command := s.command(home, append(args,
 		"--config", filepath.Join(s.elsewhere, "hive-test.yaml"), "--clusters-dir", filepath.Join(home, "clusters"))...)
 	command.Env = append(command.Env, s.backend.environ...)
+	if machine != "one" {
+		command.Env = append(command.Env, s.backend.other...)
+	}
 	command.Env = append(command.Env, "HIVE_TEST_STATE_PASSPHRASE="+canarySecret+"-of-states")
 	return command
 }

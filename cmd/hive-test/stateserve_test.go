@@ -39,7 +39,7 @@ func newStateServers(t testing.TB, storage string) *stateServers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.users, fmt.Appendf(nil, "me:%s\n", hash), 0o600); err != nil {
+	if err := os.WriteFile(s.users, fmt.Appendf(nil, "me:%s\nyou:%s\n", hash, hash), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
