@@ -124,14 +124,15 @@ test-tofu: build ensure-tofu ## all scripts with OpenTofu, those too that are no
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .PHONY: test-s3
-test-s3: build ## the state server on a real S3 server, which is built from the Go module proxy
+test-s3: build ensure-tofu ## the state server on a real S3 server, which is built from the Go module proxy
 	@dir=$$(mktemp -d) && mkdir -p $$dir/data/states && GOBIN=$$dir $(GO) install $(VERSITYGW) || exit 1; \
-	$$dir/versitygw --quiet --access AKIATEST --secret of-a-test --port 127.0.0.1:$(S3_PORT) posix $$dir/data & server=$$!; \
+	$$dir/versitygw --quiet --access AKIATEST --secret canary-of-s3 --port 127.0.0.1:$(S3_PORT) posix $$dir/data & server=$$!; \
 	trap 'kill $$server; rm -rf $$dir' EXIT; \
 	until (exec 3<>/dev/tcp/127.0.0.1/$(S3_PORT)) 2>/dev/null; do kill -0 $$server || exit 1; sleep 0.1; done; \
-	HIVE_TEST_S3='s3://states?endpoint=http://127.0.0.1:$(S3_PORT)' AWS_ACCESS_KEY_ID=AKIATEST AWS_SECRET_ACCESS_KEY=of-a-test \
-		HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes $(GO) test -count=1 -timeout 30m \
-		-run 'TestAnyServer|TestKilledStateServers' ./pkg/stateserver/s3store ./cmd/hive-test
+	export HIVE_TEST_S3='s3://states?endpoint=http://127.0.0.1:$(S3_PORT)' AWS_ACCESS_KEY_ID=AKIATEST AWS_SECRET_ACCESS_KEY=canary-of-s3 \
+		HIVE_TEST_BIN_DIR=$(CURDIR)/bin HIVE_TEST_SOAK=yes; \
+	$(GO) test -count=1 -timeout 30m -run 'TestAnyServer|TestKilledStateServers' ./pkg/stateserver/s3store ./cmd/hive-test && \
+	$(GO) test -count=1 -timeout 30m -run 'TestSharedBackends/(s3|state_serve_on_S3)$$' ./cmd/hive-test
 
 S3_PORT ?= 7070
 MOMENTS ?= 100

@@ -35,11 +35,11 @@ func newStateServers(t testing.TB, storage string) *stateServers {
 	t.Helper()
 	dir := t.TempDir()
 	s := &stateServers{storage: cmp.Or(storage, filepath.Join(dir, "states")), users: filepath.Join(dir, "users"), client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte(canarySecret), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.users, fmt.Appendf(nil, "me:%s\n", hash), 0o600); err != nil {
+	if err := os.WriteFile(s.users, fmt.Appendf(nil, "me:%s\nyou:%s\n", hash, hash), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
@@ -80,7 +80,7 @@ func (s *stateServers) ask(method, address, body string) (int, string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	r.SetBasicAuth("me", "secret")
+	r.SetBasicAuth("me", canarySecret)
 	answer, err := s.client.Do(r)
 	if err != nil {
 		return 0, err.Error()

@@ -15,7 +15,7 @@ var advisedCommand = regexp.MustCompile("hive-test (?:init|up|configure|test|dow
 // placeFlags are those of this run's flags that say where its clusters and its settings are.
 func placeFlags(flags *pflag.FlagSet) string {
 	var given strings.Builder
-	for _, name := range []string{"clusters-dir", "config"} {
+	for _, name := range []string{"clusters-dir", "config", "env"} {
 		if f := flags.Lookup(name); f != nil && f.Changed {
 			given.WriteString(" --" + name + " " + remote.Quote(f.Value.String()))
 		}

@@ -80,7 +80,7 @@ func argumentCompletions() map[string][]completion {
 		"state unlock": {clusters, nothing("the id of the lock, which the backend knows")}, "migrate": {clusters},
 		"history": {clusters}, "state diff": {clusters, nothing("the number of a version"), nothing("the number of a version")},
 		"rollback": {clusters, nothing("the number of a version")}, "validate": {clusters}, "fmt": {clusters},
-		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {},
+		"state serve": {}, "init": {}, "version": {}, "exit-codes": {}, "settings": {}, "config show": {},
 	}
 }
 
@@ -144,6 +144,10 @@ func flagCompletions() map[string]completion {
 // settingCompletion is what the value of a setting's flag is completed to.
 func settingCompletion(s config.Setting) completion {
 	switch {
+	case s.Key == "environment":
+		return completion{find: (*app).completeEnvironments}
+	case s.Key == "i_know":
+		return nothing("the name of what is protected, which is to be typed")
 	case s.Key == "suite":
 		return completion{find: (*app).completeSuites, open: true, files: true}
 	case s.Key == "fault":
@@ -317,6 +321,12 @@ func (a *app) completeForms(cmd *cobra.Command, _ []string, _ string) []cobra.Co
 func (a *app) completeLayers(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
 	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
 	return engine.LayerNames(settings)
+}
+
+// completeEnvironments are the environments of the config file.
+func (a *app) completeEnvironments(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {
+	settings, _ := config.Load(config.LoadOptions{Flags: cmd.Flags(), Env: a.Getenv, WorkDir: a.WorkDir})
+	return config.EnvironmentNames(settings.Environments)
 }
 
 func (a *app) completeClusters(cmd *cobra.Command, _ []string, _ string) []cobra.Completion {

@@ -47,7 +47,7 @@ func clustersHere(t *testing.T) string {
 	}
 	for file, content := range map[string]string{
 		"clusters/ci-1/cluster.json": string(raw), "clusters/.runs/gone/20260101T000000.000Z-up/events.jsonl": "",
-		"file.txt": "", ".hidden": "", "dir/inner": "",
+		"file.txt": "", ".hidden": "", "dir/inner": "", ".config/hive-test/config.yaml": "environments: {prod: {}}\n",
 	} {
 		file = filepath.Join(dir, file)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -102,7 +102,7 @@ const (
 // Of every flag it is stated what its value is completed to, and the program completes it so.
 func TestEveryFlagIsCompleted(t *testing.T) {
 	dir := clustersHere(t)
-	environ := []string{"PATH=/bin", "HIVE_TEST_CLUSTERS_DIR=" + filepath.Join(dir, "clusters")}
+	environ := []string{"PATH=/bin", "HOME=" + dir, "HIVE_TEST_CLUSTERS_DIR=" + filepath.Join(dir, "clusters")}
 	asked, flags, tried := 0, flagCompletions(), map[string]bool{}
 	for _, cmd := range tree((&app{}).root()) {
 		check := func(f *pflag.Flag) {

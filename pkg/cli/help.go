@@ -24,12 +24,19 @@ func exitCodesTopic() *cobra.Command {
 	)
 }
 
+// settingsTopic is `hive-test help settings`.
+func settingsTopic() *cobra.Command {
+	cmd := topic("settings", "every setting there is, and how it is set", "")
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), settingsText()) })
+	return cmd
+}
+
 // settingsText tells of every setting, in the groups that flags have in help.
 func settingsText() string {
 	var out strings.Builder
 	out.WriteString(wrapText("A setting is taken from its flag, else the environment, else the file, else its default. " +
-		"`hive-test settings` prints those that are given and where each comes from, --all the others as well, " +
-		"-o json for programs."))
+		"Of the file, the environment that --env chooses comes before the rest. `hive-test config show` prints all and " +
+		"where each comes from, --given those that are given, -o json for programs."))
 	for _, group := range config.Groups() {
 		out.WriteString("\n" + string(group) + ":\n")
 		for _, s := range config.Table() {

@@ -41,7 +41,7 @@ Each cell is a full of its own: its cluster has the matrix's name and a hash of 
   repeat: 1                        # how often each combination runs
   grid: [node_count, cpu_cores]    # the table of the report
 
-Axes, include and exclude mean what they mean in a matrix of GitHub's. Any setting can be an axis; hive-test settings
+Axes, include and exclude mean what they mean in a matrix of GitHub's. Any setting can be an axis; hive-test help settings
 lists them.`
 
 func (a *app) matrixCommand() *cobra.Command {

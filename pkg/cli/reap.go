@@ -113,6 +113,7 @@ func (a *app) reap(ctx context.Context, name string, settings config.Settings, f
 	return a.work(settings, func(e *engine.Engine) error {
 		request := engine.ReapRequest{
 			Request: a.request(name, settings), Prefix: flags.prefix, OlderThan: *flags.olderThan,
+			Look:  flags.dryRun,
 			Again: flags.again(settings),
 		}
 		var unasked error
@@ -204,6 +205,9 @@ func (a *app) waysOut(plan *deploy.ReapPlan, settings config.Settings) []string 
 		how := flag
 		if d.Namesake {
 			how = elsewhere
+		}
+		if d.Guarded {
+			how = " --i-know " + string(d.Cluster) + how
 		}
 		way := a.inPlace(fmt.Sprintf(
 			"if the directory of %s is lost: hive-test down %s --owner %s%s", d.Cluster, d.Cluster, d.Owner, how,

@@ -164,7 +164,7 @@ func (a *app) root() *cobra.Command {
 		a.doctorCommand(), a.initCommand(),
 		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(),
 		a.explainCommand(), a.reportCommand(), a.runsCommand(), a.unlockCommand(), a.attachCommand(), a.versionCommand(),
-		a.settingsCommand(), exitCodesTopic(),
+		a.configCommand(), exitCodesTopic(), settingsTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(), a.matrixCommand(), a.faultCommand(),
 		a.snapshotCommand(), a.templateCommand(), a.gatewayCommand(), a.iacCommand(), a.stateCommand(), a.secretsCommand(),
 	)

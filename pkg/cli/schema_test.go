@@ -142,7 +142,7 @@ func allDocuments() []document {
 		),
 		printed("secrets-check", "secrets that lie open, and references that cannot be read", secretsCheckJSON{}, "secrets check -o json"),
 		printed("unlock", "whose lock was removed", unlockJSON{}, "unlock NAME -o json"),
-		printed("settings", "the settings in force", settingsJSON{}, "settings -o json"),
+		printed("config", "the settings in force", configJSON{}, "config show -o json"),
 		printed("version", "the program, and what it works with", versionJSON{}, "version -o json"),
 		printed(
 			"env", "variables for programs that use a cluster", envJSON{},
@@ -375,7 +375,7 @@ func TestSchemasAreOfTheTypes(t *testing.T) {
 
 // Every verb prints a document, but for those that have none: what init prints is a config file.
 func TestEveryVerbHasItsDocument(t *testing.T) {
-	without := []string{"init", "ssh", "completion", "help", "exit-codes"}
+	without := []string{"init", "ssh", "completion", "help", "exit-codes", "settings"}
 	a := &app{}
 	for _, cmd := range a.root().Commands() {
 		documented := slices.ContainsFunc(allDocuments(), func(d document) bool {

@@ -85,7 +85,7 @@ func TestNobodyReadsStdout(t *testing.T) {
 		code int
 	}{
 		{[]string{"version"}, 0},
-		{[]string{"settings"}, 0},
+		{[]string{"config", "show"}, 0},
 		{[]string{"help", "up"}, 0},
 		{[]string{"doctor"}, int(engine.ExitConfig)},
 		{[]string{"doctor", "-o", "json"}, int(engine.ExitConfig)},

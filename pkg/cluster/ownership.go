@@ -14,6 +14,9 @@ const Tag = "hive-test"
 // HoldTag marks the VMs of a cluster that reap never deletes.
 const HoldTag = "hive-test-hold"
 
+// ProtectTag marks the VMs of a cluster that only who names it may destroy.
+const ProtectTag = "hive-test-protected"
+
 const expiryLayout = "2006-01-02T15:04:05Z"
 
 var descriptionPattern = regexp.MustCompile(`(?m)^Managed by Terraform - cluster: (\S+) - owner: (\S+?)(?: - expires: (\S+))?\s*$`)
@@ -100,6 +103,9 @@ func (o Owner) Tags(name Name) []string {
 	tags := []string{"hive", Tag, "terraform", string(name)}
 	if o.Held {
 		tags = append(tags, HoldTag)
+	}
+	if o.Protected {
+		tags = append(tags, ProtectTag)
 	}
 	slices.Sort(tags)
 	return slices.Compact(tags)

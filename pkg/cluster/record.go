@@ -134,6 +134,8 @@ type Record struct {
 	Restoring *Restoring `json:"restoring,omitempty"`
 	// Template is the template that nodes are cloned from; nil: none, or one that hive-test has not built.
 	Template *TemplateUsed `json:"template,omitempty"`
+	// Environment is that of the config file in which the cluster was made; empty: none.
+	Environment string `json:"environment,omitempty"`
 	// State is where OpenTofu's state of the cluster is kept; of no type: in the cluster's directory.
 	State StateBackend `json:"state,omitzero"`
 	// StateBefore is where the state was, while it is taken elsewhere; nil: it is not.

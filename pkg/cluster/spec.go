@@ -115,6 +115,8 @@ type Owner struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Held keeps reap away, whatever else it finds.
 	Held bool `json:"held,omitempty"`
+	// Protected keeps all that destroys away, but for who names the cluster with --i-know.
+	Protected bool `json:"protected,omitempty"`
 }
 
 // Who is the user and the host that made the cluster.

@@ -158,11 +158,16 @@ type fileReader struct {
 	values   map[string]fileValue
 	problems []error
 
-	references bool // values may be references
+	references bool   // values may be references
+	within     string // the environment that is read; empty: the file
 }
 
 func (r *fileReader) problem(line int, format string, args ...any) {
-	r.problems = append(r.problems, fmt.Errorf("%s:%d: %w", r.path, line, fmt.Errorf(format, args...)))
+	lead := ""
+	if r.within != "" {
+		lead = r.within + ": "
+	}
+	r.problems = append(r.problems, fmt.Errorf("%s:%d: %s%w", r.path, line, lead, fmt.Errorf(format, args...)))
 }
 
 // mapping reads the keys below prefix.
@@ -172,9 +177,9 @@ func (r *fileReader) mapping(prefix string, node *yaml.Node) {
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		what := "the file"
-		if prefix != "" {
-			what = strings.TrimSuffix(prefix, ".")
+		what := cmp.Or(strings.TrimSuffix(prefix, "."), "the file")
+		if prefix == "" && r.within != "" {
+			what = "it"
 		}
 		r.problem(node.Line, "%s must be a list of keys with values", what)
 		return
@@ -200,6 +205,9 @@ func (r *fileReader) entry(key string, line int, node *yaml.Node) {
 		return
 	case !known && r.isGroup(key):
 		r.mapping(key+".", node)
+		return
+	case !known && r.within != "" && ofEnvironments(key):
+		r.problem(line, "an environment cannot have %s: which counts is said beside environments", key)
 		return
 	case !known:
 		r.problem(line, "unknown key %q%s", key, suggestion(key, r.table))

@@ -29,7 +29,8 @@ type LoadOptions struct {
 	ConfigPath string              // a file to read in place of the usual ones; must exist
 }
 
-// Load merges flags, environment, file and defaults, in this order of precedence, and checks every value. All problems
+// Load merges flags, environment, file and defaults, in this order of precedence, and checks every value. Of the file, what
+// the chosen one of its environments says comes before the rest. All problems
 // come back at once as an *Error, each naming the flag, the variable or the file's line that it is about. A variable
 // that is empty counts as not set.
 func Load(opts LoadOptions) (Settings, error) {
@@ -38,10 +39,13 @@ func Load(opts LoadOptions) (Settings, error) {
 		l.env = os.Getenv
 	}
 	l.fromFile()
+	l.fromEnvironment()
+	protected, source := l.values["protected"] == true, l.sources["protected"]
 	l.fromEnv()
 	l.fromFlags()
 	l.fromValues()
 	settings := l.merge()
+	l.keepProtected(&settings, protected, source)
 	if len(l.problems) > 0 {
 		return settings, &Error{Problems: l.problems}
 	}
@@ -53,6 +57,7 @@ type loader struct {
 	table    []Setting
 	env      func(string) string
 	file     string
+	base     string         // what paths of the file are relative to; empty: the working directory
 	values   map[string]any // what the user set, the strongest source last
 	sources  map[string]string
 	problems []error
@@ -72,22 +77,26 @@ func (l *loader) fromFile() {
 	if path == "" {
 		return
 	}
-	l.file = path
-	base := filepath.Dir(path)
-	if Absolute(base) == Absolute(l.opts.WorkDir) {
-		base = "" // paths stay as short as the user wrote them
+	l.file, l.base = path, filepath.Dir(path)
+	if Absolute(l.base) == Absolute(l.opts.WorkDir) {
+		l.base = "" // paths stay as short as the user wrote them
 	}
-	values, problems := readFile(path, base, l.env("HOME"), l.table)
+	values, problems := readFile(path, l.base, l.env("HOME"), l.table)
 	l.problems = append(l.problems, problems...)
+	l.take(values, path, "")
+}
+
+// take sets values of a file; part is what their source ends with.
+func (l *loader) take(values map[string]fileValue, path, part string) {
 	for _, s := range l.table {
 		v, found := values[s.Key]
 		if !found {
 			continue
 		}
 		if s.Kind.IsPath() {
-			v.value = resolve(v.value.(string), base, l.env("HOME"))
+			v.value = resolve(v.value.(string), l.base, l.env("HOME"))
 		}
-		l.set(s, v.value, fmt.Sprintf("%s:%d", path, v.line))
+		l.set(s, v.value, fmt.Sprintf("%s:%d%s", path, v.line, part))
 	}
 }
 
@@ -212,6 +221,8 @@ func (l *loader) merge() Settings {
 		settings.values[s.Key] = v.Get(s.Key)
 	}
 	settings.Credentials, _ = l.values["credentials"].([]Credential)
+	settings.Environments, _ = l.values["environments"].([]Environment)
+	settings.IKnow, _ = l.values["i_know"].(string)
 	l.noteReferences(&settings)
 	l.derive(&settings)
 	l.secret(&settings)

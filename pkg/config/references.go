@@ -19,7 +19,7 @@ const shortestSecret = 8
 // referenceForms tells whether the setting may be a reference in the file: as text, and as a mapping.
 func (s Setting) referenceForms() (text, mapping bool) {
 	switch {
-	case s.NoFile || s.Kind != Text && s.Kind != Word || len(s.OneOf) > 0 || s.Key == "ssh.proxy_jump":
+	case s.NoFile || s.Kind != Text && s.Kind != Word || len(s.OneOf) > 0 || s.Key == "ssh.proxy_jump" || s.Key == "environment":
 		return false, false
 	case slices.Contains(ownColons(), s.Key):
 		return false, true

@@ -25,6 +25,11 @@ type Settings struct {
 	Quiet       bool   `mapstructure:"quiet"`
 	NoColor     bool   `mapstructure:"no_color"`
 
+	Environment  string        `mapstructure:"environment"` // empty: none
+	Environments []Environment `mapstructure:"-"`           // those of the file
+	Protected    bool          `mapstructure:"protected"`   // what is made here is destroyed only by who names it
+	IKnow        string        `mapstructure:"-"`           // the name of what may be destroyed though it is protected
+
 	NodeCount         int    `mapstructure:"node_count"`
 	CPUCores          int    `mapstructure:"cpu_cores"`
 	MemoryMB          int    `mapstructure:"memory_mb"`
@@ -211,8 +216,8 @@ type StateServer struct {
 // byProgram is the source of LoadOptions.Values that have no place.
 const byProgram = "the program"
 
-// Source tells where the value of a key comes from: "flag --x", "the program", "environment X", "FILE:LINE" or
-// "default".
+// Source tells where the value of a key comes from: "flag --x", "the program", "environment X", "FILE:LINE",
+// "FILE:LINE, environments.NAME" or "default".
 func (s Settings) Source(key string) string {
 	if source, found := s.sources[key]; found {
 		return source
@@ -228,6 +233,20 @@ func (s Settings) Given(key string) bool { _, found := s.sources[key]; return fo
 func (s Settings) Explicit(key string) bool {
 	_, programmed := s.programmed[key]
 	return programmed || strings.HasPrefix(s.Source(key), "flag ")
+}
+
+// LineOf reads the file and the line of a source; line is 0 where it names none.
+func LineOf(source string) (file string, line int) {
+	place, _, _ := strings.Cut(source, inEnvironment)
+	at := strings.LastIndexByte(place, ':')
+	if at < 0 {
+		return place, 0
+	}
+	line, err := strconv.Atoi(place[at+1:])
+	if err != nil {
+		return place, 0
+	}
+	return place[:at], line
 }
 
 // Value is a setting as it is in force.
@@ -263,6 +282,10 @@ func (s Settings) Values() []Value {
 			text = s.StateServer.Passphrase.String()
 		case "proxmox.hypervisors":
 			text = strings.Join(placement.Names(s.Proxmox.Hypervisors), ", ")
+		case "environments":
+			text = strings.Join(EnvironmentNames(s.Environments), ", ")
+		case "i_know":
+			text = s.IKnow
 		case "suites":
 			text = joinedBy(s.NamedSuites, func(one Suite) string { return one.Name })
 		case "templates":
@@ -281,7 +304,7 @@ func (s Settings) Values() []Value {
 func (s Settings) Flags() []string {
 	var flags []string
 	for _, row := range Table() {
-		if row.Secret || row.Key == "suite" || s.Source(row.Key) != "flag --"+row.Flag {
+		if row.Secret || row.Key == "suite" || row.Key == "i_know" || s.Source(row.Key) != "flag --"+row.Flag {
 			continue
 		}
 		switch v := s.values[row.Key].(type) {

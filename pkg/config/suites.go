@@ -216,6 +216,8 @@ func (r *fileReader) structured(s Setting, node *yaml.Node) (value any, found bo
 		return r.state(s.Key, node), true
 	case Credentials:
 		return r.credentials(s.Key, node), true
+	case EnvironmentList:
+		return r.environments(s.Key, node), true
 	case downloadList:
 		return r.downloads(s.Key, node), true
 	case layerFiles:

@@ -37,11 +37,13 @@ const (
 	Layers         Kind = "layers"
 	StateBackend   Kind = "state"
 	Credentials    Kind = "credentials"
+
+	EnvironmentList Kind = "environments"
 )
 
 // Structured reports whether values have keys of their own: in the file, or as YAML or JSON in the environment.
 func (k Kind) Structured() bool {
-	return k == Hypervisors || k == Suites || k == QuarantineList || k == Layers || k == StateBackend || k == Credentials
+	return slices.Contains([]Kind{Hypervisors, Suites, QuarantineList, Layers, StateBackend, Credentials, EnvironmentList}, k)
 }
 
 // IsPath reports whether values are paths, of files or of directories. A URL is left as it is.
@@ -80,7 +82,9 @@ const (
 	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
 	serving    = "serve"
 	asking     = reaching + " extend hold reap save list delete state" // the API of Proxmox VE
-	sharing    = asking + " unlock attach"                             // the backend of states
+	// destructive are the verbs that refuse on what is protected.
+	destructive = "up apply full configure down reap restore delete template state"
+	sharing     = asking + " unlock attach" // the backend of states
 )
 
 // Existing is what a setting of up means for a cluster that exists.
@@ -143,6 +147,10 @@ func Table() []Setting {
 func globalRows() []Setting {
 	return []Setting{
 		{Key: "config", Flag: "config", Kind: File, NoFile: true, Group: inOutput, Verbs: everyVerb, Help: "config file; empty: ./" + FileName + ", else $XDG_CONFIG_HOME/hive-test/config.yaml"},
+		{Key: "environment", Flag: "env", Kind: Text, Value: "name", Group: inOutput, Verbs: everyVerb, Help: "which of environments counts; empty: none"},
+		{Key: "environments", Kind: EnvironmentList, Value: "environments", Group: inOutput, Verbs: everyVerb, Help: "sets of values by name, of which the one that is chosen counts over the rest of the file"},
+		{Key: "protected", Flag: "protected", Kind: Bool, Group: inCluster, Verbs: ofClusters, Help: "refuse what destroys clusters that are made so, unless --i-know names the cluster"},
+		{Key: "i_know", Flag: "i-know", Kind: Text, Value: "name", NoFile: true, Group: inCluster, Verbs: destructive, Help: "the name of the protected cluster that may be destroyed; of reap without NAME and of a matrix, that of the environment"},
 		{Key: "clusters_dir", Flag: "clusters-dir", Kind: Dir, Default: "./clusters", Group: inOutput, Verbs: everyVerb, Help: "directory of the clusters' state and evidence"},
 		{Key: "output", Flag: "output", Short: "o", Kind: Text, Default: "table", OneOf: []string{"table", "wide", "json", "yaml"}, Group: inOutput, Verbs: everyVerb, Help: "form of the data on stdout"},
 		{Key: "log_format", Flag: "log-format", Kind: Text, Default: "text", OneOf: []string{"text", "json"}, Group: inOutput, Verbs: everyVerb, Help: "form of the narration on stderr"},

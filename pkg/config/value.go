@@ -40,7 +40,7 @@ func (s Setting) parse(text string) (any, error) {
 		return lines, nil
 	case Hypervisors:
 		return parseHypervisors(text)
-	case Suites, QuarantineList, Layers, StateBackend, Credentials:
+	case Suites, QuarantineList, Layers, StateBackend, Credentials, EnvironmentList:
 		return s.parseStructured(text)
 	case Date:
 		return parseDate(text)

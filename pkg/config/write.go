@@ -41,7 +41,7 @@ func (s Settings) Entries(from func(source string) bool) []Entry {
 
 // ofOneRun reports whether a setting says how one run is shown.
 func ofOneRun(key string) bool {
-	return slices.Contains([]string{"output", "log_format", "verbose", "quiet", "no_color", "timeout"}, key)
+	return slices.Contains([]string{"output", "log_format", "verbose", "quiet", "no_color", "timeout", "environment"}, key)
 }
 
 // inFile returns a path as a file in dir names it: relative ones are relative to the file there.

@@ -15,6 +15,7 @@ type VMRef struct {
 	Name       string
 	Hypervisor string
 	Protected  bool   // nothing may delete it before that is taken off
+	Guarded    bool   // it says that it is of a cluster that only who names it may destroy
 	Lock       string // why Proxmox VE keeps others away from it, such as backup; empty: it does not
 	// Storages are where its disks are, Snippets the volumes of its cloud-init snippets: what may be left when it is
 	// gone.

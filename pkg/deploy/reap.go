@@ -89,7 +89,7 @@ type Decision struct {
 
 // Stranded reports whether neither reap nor a directory that is here will ever end the VM.
 func (d Decision) Stranded() bool {
-	return !d.Here && (d.Action == ReapKeep && d.Expires.IsZero() || d.Action == ReapSkip && d.Held)
+	return !d.Here && (d.Action == ReapKeep && d.Expires.IsZero() || d.Action == ReapSkip && (d.Held || d.Guarded))
 }
 
 // Evaluate decides on every VM that the rule covers. VMs of one owner share one fate: what one of them says holds for
@@ -122,6 +122,9 @@ func Evaluate(orphans []Orphan, runs []RunStatus, rule ReapRule) []Decision {
 func decideAll(siblings []Orphan, runs []RunStatus, rule ReapRule) (action ReapAction, reason, detail string) {
 	if slices.ContainsFunc(siblings, func(s Orphan) bool { return s.Held }) {
 		return ReapSkip, "held", "tagged " + cluster.HoldTag
+	}
+	if slices.ContainsFunc(siblings, func(s Orphan) bool { return s.Guarded }) {
+		return ReapSkip, "protected", "tagged " + cluster.ProtectTag
 	}
 	if i := slices.IndexFunc(siblings, func(s Orphan) bool { return s.Protected }); i >= 0 {
 		return ReapSkip, "protected", fmt.Sprintf("VM %d has its protection on", siblings[i].VMID)

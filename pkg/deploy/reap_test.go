@@ -58,6 +58,7 @@ func TestJudge(t *testing.T) {
 		{"of a name with the prefix", orphan(expired), nil, ReapRule{Prefix: "ci-"}, ReapDelete, "expired"},
 		{"of a name without the prefix", orphan(expired), nil, ReapRule{Prefix: "ci-1-"}, "", ""},
 		{"one of its VMs is held", append(orphan(expired), orphan(func(s *Orphan) { expired(s); s.VMID, s.Held = 20001, true })...), nil, ReapRule{}, ReapSkip, "held"},
+		{"one of its VMs is tagged as protected", append(orphan(expired), orphan(func(s *Orphan) { expired(s); s.VMID, s.Guarded = 20001, true })...), nil, ReapRule{OlderThan: 1}, ReapSkip, "protected"},
 		{"one of its VMs has more time", append(orphan(expired), orphan(func(s *Orphan) { s.VMID, s.Expires = 20001, now.Add(time.Hour) })...), nil, ReapRule{}, ReapKeep, "kept"},
 		{"one of its VMs has no end", append(orphan(expired), orphan(func(s *Orphan) { s.VMID = 20001 })...), nil, ReapRule{}, ReapKeep, "kept"},
 		{"a VM of another owner, same name, is held", append(orphan(expired), orphan(func(s *Orphan) { s.VMID, s.Owner, s.Held = 20001, "other", true })...), nil, ReapRule{}, ReapDelete, "expired"},

@@ -35,6 +35,11 @@ func (e *Engine) Configure(ctx context.Context, request ConfigureRequest) (Outco
 			if err := s.load(); err != nil {
 				return err
 			}
+			if request.Force {
+				if err := s.protect(); err != nil {
+					return err
+				}
+			}
 			// The cluster remembers its layout, which may not go with what is named now.
 			if layout := s.hiveOptions().Layout; layout != s.Settings.Hive.Layout {
 				if err := checkHive(s.Settings, layout); err != nil {

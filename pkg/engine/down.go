@@ -32,6 +32,12 @@ func (e *Engine) Down(ctx context.Context, request DownRequest) (Outcome, error)
 			if err := s.find(request.Owner); err != nil {
 				return err
 			}
+			if err := s.protect(); err != nil {
+				return err
+			}
+			if s.Settings.IKnow == s.Name.String() { // what its VMs say of that is no surprise
+				s.Record.Owner.Protected = true
+			}
 			return s.checkLeave(&request.Leave)
 		}
 		return s.withCluster(ctx, find, func(r *lifecycle.Job) []phase.Entry {

@@ -31,7 +31,7 @@ func (e *Engine) Full(ctx context.Context, request FullRequest) (Outcome, error)
 	if err := checkHive(request.Settings, request.Settings.Hive.Layout); err != nil {
 		return Outcome{}, err
 	}
-	if err := checkTag(request.FromSnapshot); err != nil {
+	if err := errors.Join(checkTag(request.FromSnapshot), e.protect("full", request.Request)); err != nil {
 		return Outcome{}, err
 	}
 	return e.do(ctx, "full", request.Request, func(s *session) error {
@@ -40,7 +40,7 @@ func (e *Engine) Full(ctx context.Context, request FullRequest) (Outcome, error)
 			return s.fullFrom(ctx, request.FromSnapshot)
 		}
 		check := func() error {
-			if err := errors.Join(s.checkSuites(), s.checkLeave(&request.Leave)); err != nil {
+			if err := errors.Join(s.protect(), s.checkSuites(), s.checkLeave(&request.Leave)); err != nil {
 				return err
 			}
 			return s.checkBefore()
@@ -68,7 +68,7 @@ func (s *session) fullFrom(ctx context.Context, tag string) error {
 			return err
 		}
 		s.before = s.Record.Clone()
-		return errors.Join(s.asItIs(ctx), s.checkSuites(), s.checkBefore())
+		return errors.Join(s.protect(), s.asItIs(ctx), s.checkSuites(), s.checkBefore())
 	}
 	check := func(r *lifecycle.Job) error {
 		if _, err := findSnapshot(ctx, r, tag, true); err != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,16 +16,36 @@ import (
 // givenSettings are the settings that were given anywhere, without secrets and the values of suites' variables. After
 // those that have keys of their own comes what each of these is, so that runs can be compared.
 func givenSettings(settings config.Settings) []progress.Setting {
+	return shownSettings(settings, settings.Given, func(string, string) bool { return true })
+}
+
+// EffectiveSettings are all settings in force, or those that were given anywhere, for who asks what they are. Secrets are
+// hidden, and references stay as they are.
+func EffectiveSettings(settings config.Settings, given bool) []progress.Setting {
+	shown := shownSettings(settings, func(key string) bool { return !given || settings.Given(key) }, probablySecret)
+	for i := range shown {
+		shown[i].Value = withPassword.ReplaceAllString(shown[i].Value, "://***@")
+	}
+	return shown
+}
+
+// shownSettings are the settings that are chosen by key, and below those that have keys of their own what each of these
+// is. Hidden tells which of suites' variables have no value there.
+func shownSettings(
+	settings config.Settings, chosen func(key string) bool, hidden func(name, value string) bool,
+) []progress.Setting {
 	mask := secretsOfSuites(settings).Mask
 	var given []progress.Setting
 	for _, v := range settings.Values() {
-		if !settings.Given(v.Key) {
+		if !chosen(v.Key) {
 			continue
 		}
 		var below []config.Value
 		switch v.Key {
 		case "suite_env":
-			v.Value = withoutValues(settings.SuiteEnv, func(string, string) bool { return true })
+			v.Value = withoutValues(settings.SuiteEnv, hidden)
+		case "state":
+			below = stateValues(settings.State)
 		case "suites":
 			for _, named := range settings.NamedSuites {
 				below = append(below, suiteValues(named)...)
@@ -74,6 +95,19 @@ func secretsOfSuites(settings config.Settings) *progress.Secrets {
 		}
 	}
 	return known
+}
+
+// stateValues are the backend's own settings, which hold no secrets unless somebody has made that mistake.
+func stateValues(s config.State) []config.Value {
+	var values []config.Value
+	for _, key := range slices.Sorted(maps.Keys(s.Config)) {
+		value := fmt.Sprint(s.Config[key])
+		if probablySecret(key, value) || key == "conn_str" {
+			value = "***"
+		}
+		values = append(values, config.Value{Key: key, Value: value})
+	}
+	return values
 }
 
 // suiteValues are what the file says of a suite, without secrets.

@@ -68,6 +68,9 @@ type cellEnd struct {
 // run, as it ends a full. Its error is that of the first cell that failed, in the order of the file.
 func (e *Engine) RunMatrix(ctx context.Context, request MatrixRequest) (Outcome, error) {
 	plan, err := e.PlanMatrix(request)
+	if err == nil {
+		err = protectCells(plan.Cells)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}

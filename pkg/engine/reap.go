@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type ReapRequest struct {
 	Request                 // Name: only that cluster; empty: all
 	Prefix    string        // only clusters whose name begins so
 	OlderThan time.Duration // delete also clusters that were made longer ago; 0: by their time alone
+	Look      bool          // nothing will be deleted, whatever is decided
 	Again     string        // the flags with which what is left is reaped, as hints have it
 }
 
@@ -30,6 +32,12 @@ type ReapRequest struct {
 func (e *Engine) Reap(
 	ctx context.Context, request ReapRequest, decide func(*deploy.ReapPlan) (destroy bool, err error),
 ) (*deploy.ReapPlan, error) {
+	if !request.Look {
+		name := cmp.Or(request.Name, request.Settings.Environment, everything)
+		if err := protection("reap", name, request.Settings, nil); err != nil {
+			return nil, progress.WithHint(err, "--dry-run shows what it would delete")
+		}
+	}
 	s, err := e.open(ctx, "reap", request.named("reap"))
 	if err != nil {
 		return nil, err

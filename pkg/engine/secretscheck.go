@@ -169,7 +169,7 @@ func (c *secretsCheck) references(ctx context.Context) {
 		value, err := s.Resolver().Read(ctx, ref)
 		c.Secrets.Learn(value)
 		if err != nil {
-			file, line := lineOf(place)
+			file, line := config.LineOf(place)
 			c.find(file, line, findReference, what+": "+err.Error(), cmp.Or(progress.HintOf(err), "mend the reference"))
 		}
 	}
@@ -183,19 +183,6 @@ func (c *secretsCheck) references(ctx context.Context) {
 			check(ref, "credentials."+credential.Owner+"."+credential.Name, credential.Place)
 		}
 	}
-}
-
-// lineOf reads FILE:LINE.
-func lineOf(place string) (file string, line int) {
-	at := strings.LastIndexByte(place, ':')
-	if at < 0 {
-		return place, 0
-	}
-	line, err := strconv.Atoi(place[at+1:])
-	if err != nil {
-		return place, 0
-	}
-	return place[:at], line
 }
 
 // indexPatterns find the lines of git's index that are looked at.

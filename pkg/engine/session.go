@@ -219,6 +219,9 @@ func (s *session) load() error {
 		return s.explainRecord(err)
 	}
 	s.Record = record
+	if err := s.environmentAsMade(record); err != nil {
+		return err
+	}
 	s.hostsChanged()
 	s.jumpAsAsked()
 	return s.simulatedAsAsked()

@@ -179,12 +179,35 @@ func (s *session) findShared(ctx context.Context, missing error, find func() err
 
 // fetch makes the cluster's directory of what the backend has.
 func (s *session) fetch(ctx context.Context) error {
+	if record, err := s.Store.Load(s.Name); err == nil { // another environment may have another backend
+		if err := s.environmentAsMade(record); err != nil {
+			return err
+		}
+	}
 	lock, err := s.Store.Lock(s.Name, state.Holder{PID: os.Getpid(), Command: s.command(), Started: s.started})
 	if err != nil {
 		return err
 	}
 	err = s.Target.Shared().Fetch(ctx)
 	return errors.Join(err, lock.Release())
+}
+
+// goneElsewhere reports whether another machine has destroyed a cluster that is here, and was shared: its directory goes then.
+// Where that cannot be told now, it is here.
+func (e *Engine) goneElsewhere(ctx context.Context, name cluster.Name, settings config.Settings, store *state.Store) bool {
+	if store.Shared(name) == "" {
+		return false
+	}
+	s, err := e.open(ctx, "status", Request{Name: name.String(), Settings: settings})
+	if err != nil {
+		return false
+	}
+	defer s.close()
+	if err := s.fetch(ctx); err != nil && !errors.Is(err, state.ErrNotFound) {
+		return false
+	}
+	_, err = store.Load(name)
+	return errors.Is(err, state.ErrNotFound)
 }
 
 // sharedNames returns the clusters that are in the settings' backend.

@@ -85,6 +85,9 @@ func (e *Engine) DeleteSnapshot(
 	if err := checkTag(request.Tag); err != nil {
 		return nil, 0, err
 	}
+	if err := e.protect("snapshot delete", request.Request); err != nil {
+		return nil, 0, err
+	}
 	err = e.onSnapshots(ctx, request, func(ctx context.Context, r *lifecycle.Job) (err error) {
 		if _, err := findSnapshot(ctx, r, request.Tag, false); err != nil {
 			return err
@@ -122,7 +125,12 @@ func (e *Engine) RestoreSnapshot(ctx context.Context, request SnapshotRequest) (
 		return Outcome{}, err
 	}
 	return e.do(ctx, "restore", request.Request, func(s *session) error {
-		find := func() error { return s.load() }
+		find := func() error {
+			if err := s.load(); err != nil {
+				return err
+			}
+			return s.protect()
+		}
 		known := func(r *lifecycle.Job) error {
 			_, err := findSnapshot(ctx, r, request.Tag, true)
 			return err

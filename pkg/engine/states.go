@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"hive-test/pkg/cluster"
@@ -34,12 +35,18 @@ func (e *Engine) states(ctx context.Context, verb string, request Request) (*ses
 	if err == nil {
 		err = s.KeepsState()
 	}
+	if err == nil && slices.Contains(changing(), verb) {
+		err = s.protect()
+	}
 	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
+
+// changing are the verbs of state that change one: protected clusters refuse them.
+func changing() []string { return []string{"push", "unlock", "migrate", "rollback"} }
 
 // holdStates is states for a cluster that is held, so that no run is at work on it meanwhile.
 func (e *Engine) holdStates(ctx context.Context, verb string, request Request) (*session, error) {

@@ -188,20 +188,25 @@ func (e *Engine) Clusters(ctx context.Context, settings config.Settings) ([]Summ
 	if err != nil {
 		return nil, err
 	}
+	var shared []cluster.Name
+	var unread error
+	if settings.State.Remote() {
+		if shared, unread = e.sharedNames(ctx, settings, store); unread == nil {
+			names = slices.DeleteFunc(names, func(name cluster.Name) bool {
+				return !slices.Contains(shared, name) && e.goneElsewhere(ctx, name, settings, store)
+			})
+		}
+	}
 	summaries := []Summary{}
 	for _, name := range names {
 		summaries = append(summaries, summary(store, name, settings))
 	}
-	if !settings.State.Remote() {
-		return summaries, nil
-	}
-	shared, err := e.sharedNames(ctx, settings, store)
 	for _, name := range shared {
 		if !slices.Contains(names, name) {
 			summaries = append(summaries, Summary{Name: name.String(), Cluster: name.String(), State: StateElsewhere})
 		}
 	}
-	return summaries, err
+	return summaries, unread
 }
 
 func summary(store *state.Store, name cluster.Name, settings config.Settings) Summary {

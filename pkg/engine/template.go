@@ -565,6 +565,11 @@ func describe(ctx context.Context, keeper deploy.Templater, copies []template.Te
 // RemoveTemplate deletes all copies of a version, unless clones need their disks, or it is in use and not forced.
 func (e *Engine) RemoveTemplate(ctx context.Context, request Request, force bool) (template.Identity, error) {
 	var gone template.Identity
+	if force {
+		if err := protection("template rm --force", request.Name, request.Settings, nil); err != nil {
+			return gone, err
+		}
+	}
 	err := e.onTemplates(ctx, request, func(ctx context.Context, keeper deploy.Templater, all []template.Template) error {
 		copies := slices.DeleteFunc(all, func(t template.Template) bool { return t.Version != request.Name })
 		if len(copies) == 0 {

@@ -136,6 +136,9 @@ func (s *session) makeOf(
 	if err := find(ctx); err != nil {
 		return err
 	}
+	if err := s.protectFromChange(allow.Replace); err != nil {
+		return err
+	}
 	deployer, err := s.Deployer()
 	if err != nil {
 		return err
@@ -198,7 +201,7 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 		}
 		s.Record.KeepFormation(false)
 		s.before = s.Record.Clone()
-		if err := s.change(); err != nil {
+		if err := errors.Join(s.change(), s.protectAsAsked()); err != nil {
 			return err
 		}
 		return s.unusedByChange()
@@ -206,7 +209,11 @@ func (s *session) adoptOrCreate(ctx context.Context) error {
 	if !errors.Is(err, state.ErrNotFound) {
 		return err
 	}
-	if s.Record = s.newRecord(); s.Settings.HostsFile == "" {
+	s.Record = s.newRecord()
+	if err := s.protectAsAsked(); err != nil {
+		return err
+	}
+	if s.Settings.HostsFile == "" {
 		if err := s.meaningless(s.Settings.Sim); err != nil {
 			return err
 		}

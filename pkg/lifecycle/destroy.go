@@ -111,6 +111,11 @@ func (d *destroyer) unprotect(ctx context.Context, there []deploy.VMRef, sink pr
 	var failures []error
 	for _, vm := range there {
 		switch {
+		case vm.Guarded && !d.record.Owner.Protected:
+			failures = append(failures, progress.WithHint(
+				fmt.Errorf("%s is of a protected cluster (tag %s), and nothing was deleted", vm, cluster.ProtectTag),
+				"if it shall be, add --i-know "+d.record.Name.String(),
+			))
 		case !vm.Protected:
 		case !d.force:
 			failures = append(failures, progress.WithHint(fmt.Errorf("%s is protected, and nothing was deleted", vm),

@@ -188,6 +188,12 @@ func (s stopped) CleanUp(ctx context.Context) error {
 		)
 		return nil
 	}
+	if destroys && r.Record.Owner.Protected {
+		progress.Warnf(
+			r.sink(p), "cluster %s is protected, and stays (--keep %s): `hive-test down %s --i-know %s` removes it", name, s.keep, name, name,
+		)
+		return nil
+	}
 	if destroys {
 		return r.destroyFor(ctx, p, s.keep)
 	}

@@ -20,6 +20,7 @@ import (
 func refOf(vm api.VM) deploy.VMRef {
 	return deploy.VMRef{
 		VMID: vm.VMID, Name: vm.Name, Hypervisor: vm.Hypervisor, Protected: vm.Protection, Lock: vm.Lock,
+		Guarded:  vm.HasTag(cluster.ProtectTag),
 		Storages: vm.Storages, Snippets: vm.Snippets,
 	}
 }

@@ -49,7 +49,7 @@ func (f *Fleet) mark(ctx context.Context, r *cluster.Record, node cluster.Node, 
 
 // tagsOf are the tags that a VM of the cluster is to have: ours, and those that others gave it.
 func tagsOf(r *cluster.Record, vm api.VM) []string {
-	tags := slices.DeleteFunc(slices.Clone(vm.Tags), func(t string) bool { return t == cluster.HoldTag })
+	tags := slices.DeleteFunc(slices.Clone(vm.Tags), func(t string) bool { return t == cluster.HoldTag || t == cluster.ProtectTag })
 	tags = append(tags, r.Owner.Tags(r.Name)...)
 	slices.Sort(tags)
 	return slices.Compact(tags)

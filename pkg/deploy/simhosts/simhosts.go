@@ -86,7 +86,7 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 		case vm.Status == stopped:
 			started := deploy.Attribute{Name: "started", Before: "false", After: "true"}
 			add(node.Name, deploy.Change{Action: deploy.Update, Attributes: []deploy.Attribute{started}})
-		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner):
+		case vm.Description != cluster.Redescribe(vm.Description, r.Name, r.Owner), vm.HasTag(cluster.ProtectTag) != r.Owner.Protected:
 			add(node.Name, deploy.Change{Action: deploy.Update})
 		}
 	}
