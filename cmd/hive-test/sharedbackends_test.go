@@ -369,6 +369,7 @@ func TestSharedCrowd(t *testing.T) {
 		wait.Go(func() {
 			name, machine := fmt.Sprintf("crowd-%d", i+1), []string{"one", "two"}[i%2]
 			run := s.start(s.on(machine, "full", name, "--node-count=1", "--timeout", "15m", "--keep", "never"))
+			<-run.done // twenty at once take their time, which --timeout bounds
 			if code := run.wait(); code != 0 {
 				t.Errorf("%s ends with %d:\n%s", name, code, run.log())
 			}

@@ -88,7 +88,7 @@ func (s *session) releaseShared() error {
 }
 
 // sharedTime bounds the writing of what is shared at the end of a run, whatever has become of it.
-const sharedTime = time.Minute
+const sharedTime = 3 * time.Minute
 
 // store is where phases keep what they know.
 func (s *session) store() lifecycle.Store {

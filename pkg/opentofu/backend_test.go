@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,6 +163,35 @@ func TestDocuments(t *testing.T) {
 			}
 			if last, err := one.Read(t.Context(), "a.rest"); err != nil || last.Values["k"] != "2" {
 				t.Errorf("%+v, %v", last, err)
+			}
+		})
+	}
+}
+
+// Of many who change one document at once, some of them in one directory as processes of one machine are, each change is there.
+func TestDocumentsAreChangedAtOnce(t *testing.T) {
+	for i, program := range programs(t) {
+		t.Run(filepath.Base(program), func(t *testing.T) {
+			oneIsEnough(t, i)
+			t.Parallel()
+			options := newStateServer(t).options(t, program)
+			dir := t.TempDir()
+			var group sync.WaitGroup
+			for who, where := range []string{dir, dir, dir, t.TempDir()} {
+				documents := NewDocuments(options, where)
+				group.Go(func() {
+					err := documents.Update(t.Context(), "all.index", func(values map[string]string) bool {
+						values[fmt.Sprint(who)] = "here"
+						return true
+					})
+					if err != nil {
+						t.Errorf("%d: %v", who, err)
+					}
+				})
+			}
+			group.Wait()
+			if all, err := NewDocuments(options, dir).Read(t.Context(), "all.index"); err != nil || len(all.Values) != 4 {
+				t.Errorf("%v, %v", all.Values, err)
 			}
 		})
 	}

@@ -185,7 +185,7 @@ func (r *Run) initialise(ctx context.Context) error {
 // lockCache serialises the use of a shared provider cache on this machine: two inits that fill it at once spoil it.
 func (r *Runner) lockCache(ctx context.Context, b Binary) (unlock func(), err error) {
 	cache := r.pluginCache(b)
-	if cache == "" {
+	if cache == "" || r.options.Provider == (Provider{}) { // without a provider nothing is put there
 		return func() {}, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {

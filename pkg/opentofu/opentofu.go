@@ -81,6 +81,8 @@ type Options struct {
 	LogPath string
 	// Sink hears of each step and each line of output; nil means nobody.
 	Sink progress.Sink
+
+	documents bool // what is kept is read and written as it is: no copy of it is made
 }
 
 // Provider is a provider as a module pins it.
@@ -180,10 +182,10 @@ func (r *Runner) Begin(ctx context.Context, dir string) (*Run, error) {
 		return nil, err
 	}
 	err = run.initialise(ctx)
-	if err == nil {
+	if err == nil && !r.options.documents {
 		err = run.refresh(ctx)
 	}
-	if err == nil && remote {
+	if err == nil && remote && !r.options.documents {
 		err = checkFlavor(w, b)
 	}
 	if err != nil {

@@ -13,11 +13,13 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
 	"github.com/hashicorp/terraform-exec/tfexec"
 
 	"hive-test/pkg/progress"
+	"hive-test/pkg/wait"
 )
 
 // A state in a backend is copied to the file where a local one would be, when a run begins and whenever it has changed: what reads a
@@ -156,7 +158,7 @@ func (d Document) Version() string { return d.nonce }
 // ErrChanged means that somebody else has written a document since it was read: nothing was written.
 var ErrChanged = errors.New("it was changed meanwhile")
 
-// Documents are documents in one backend. They are safe for concurrent use, as far as their names differ.
+// Documents are documents in one backend. They are safe for concurrent use, by other processes that have the same directory, too.
 type Documents struct {
 	runner *Runner
 	dir    string
@@ -166,29 +168,75 @@ type Documents struct {
 // is secret, the caller encrypts.
 func NewDocuments(o Options, dir string) *Documents {
 	o.Module, o.Provider, o.Environment, o.Explain = nil, Provider{}, nil, nil
-	o.Backend.Passphrase = ""
+	o.Backend.Passphrase, o.documents = "", true
 	return &Documents{New(o), dir}
 }
 
-// begin makes a directory ready for the document of that name.
-func (d *Documents) begin(ctx context.Context, name string) (*Run, error) {
+// begin makes a directory ready for the document of that name, and keeps others on this machine from it until end.
+func (d *Documents) begin(ctx context.Context, name string) (run *Run, end func(), err error) {
+	dir := filepath.Join(d.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	lock := flock.New(filepath.Join(dir, ".lock"))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return nil, nil, fmt.Errorf("wait for another process that reads or writes it: %w", err)
+	}
 	o := d.runner.options
 	o.Backend = o.Backend.Of(name)
-	return New(o).Begin(ctx, filepath.Join(d.dir, name))
+	if run, err = New(o).Begin(ctx, dir); err != nil {
+		_ = lock.Unlock()
+		return nil, nil, err
+	}
+	return run, func() {
+		run.Close()
+		_ = lock.Unlock()
+	}, nil
 }
 
-// Read returns a document; one that was never written has no values.
-func (d *Documents) Read(ctx context.Context, name string) (Document, error) {
-	run, err := d.begin(ctx, name)
-	if err != nil {
-		return Document{}, err
-	}
-	defer run.Close()
-	text, err := run.pull(ctx)
+// document is what the backend has now.
+func (r *Run) document(ctx context.Context) (Document, error) {
+	text, err := r.pull(ctx)
 	if err != nil {
 		return Document{}, err
 	}
 	return readDocument(text)
+}
+
+// Read returns a document; one that was never written has no values.
+func (d *Documents) Read(ctx context.Context, name string) (Document, error) {
+	run, end, err := d.begin(ctx, name)
+	if err != nil {
+		return Document{}, err
+	}
+	defer end()
+	return run.document(ctx)
+}
+
+// Update reads a document and writes what change makes of its values, as often as others write it meanwhile. Where change reports
+// false, nothing is written.
+func (d *Documents) Update(ctx context.Context, name string, change func(values map[string]string) (changed bool)) error {
+	run, end, err := d.begin(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(ctx) {
+		var document Document
+		if document, err = run.document(ctx); err != nil {
+			return err
+		}
+		if document.Values == nil {
+			document.Values = map[string]string{}
+		}
+		if !change(document.Values) {
+			return nil
+		}
+		if _, err = run.write(ctx, document); !errors.Is(err, ErrChanged) {
+			return err
+		}
+	}
+	return cmp.Or(err, context.Cause(ctx))
 }
 
 // writtenOutput differs with each time that a document is written.
@@ -236,26 +284,26 @@ var conflict = regexp.MustCompile(`cannot (?:import|overwrite) (?:existing )?sta
 // Write writes a document after the one that was read, and returns it as it is then. It is ErrChanged where somebody else has written it
 // since.
 func (d *Documents) Write(ctx context.Context, name string, document Document) (Document, error) {
-	run, err := d.begin(ctx, name)
+	run, end, err := d.begin(ctx, name)
 	if err != nil {
 		return Document{}, err
 	}
-	defer run.Close()
-	written, err := run.writeDocument(ctx, document)
+	defer end()
+	return run.write(ctx, document)
+}
+
+func (r *Run) write(ctx context.Context, document Document) (Document, error) {
+	written, err := r.writeDocument(ctx, document)
 	if !errors.Is(err, ErrChanged) || document.nonce == "" {
 		return written, err
 	}
 	// Which serial a state gets is the program's affair: it is looked up where it is not the one that was expected.
-	text, pullErr := run.pull(ctx)
-	if pullErr != nil {
-		return Document{}, pullErr
-	}
-	now, readErr := readDocument(text)
+	now, readErr := r.document(ctx)
 	if readErr != nil || now.nonce != document.nonce {
 		return Document{}, errors.Join(readErr, err)
 	}
 	document.serial, document.lineage = now.serial, now.lineage
-	return run.writeDocument(ctx, document)
+	return r.writeDocument(ctx, document)
 }
 
 // writeDocument is one try.
@@ -290,11 +338,7 @@ func (r *Run) writeDocument(ctx context.Context, document Document) (Document, e
 		return document, nil
 	}
 	// The first state in a backend gets a lineage and a serial of the program's own.
-	text, err := r.pull(ctx)
-	if err != nil {
-		return Document{}, err
-	}
-	kept, err := readDocument(text)
+	kept, err := r.document(ctx)
 	if err == nil && kept.nonce != nonce {
 		err = ErrChanged
 	}

@@ -438,23 +438,10 @@ func (s *Shared) unlist(ctx context.Context) error {
 func (s *Shared) index(ctx context.Context, change func(values map[string]string) (changed bool)) error {
 	ctx, cancel := context.WithTimeout(ctx, indexTries)
 	defer cancel()
-	var last error
-	for range (wait.Backoff{First: 20 * time.Millisecond, Max: time.Second}).Tries(ctx) {
-		list, err := s.documents.Read(ctx, indexDocument)
-		if err != nil {
-			return s.failed("listing", err)
-		}
-		if list.Values == nil {
-			list.Values = map[string]string{}
-		}
-		if !change(list.Values) {
-			return nil
-		}
-		if _, last = s.documents.Write(ctx, indexDocument, list); !errors.Is(last, opentofu.ErrChanged) {
-			return last
-		}
+	if err := s.documents.Update(ctx, indexDocument, change); err != nil {
+		return s.failed("listing", err)
 	}
-	return last
+	return nil
 }
 
 // SharedNames returns the clusters that are shared in the settings' backend, sorted; none where there is no backend.
