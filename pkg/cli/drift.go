@@ -131,6 +131,9 @@ func (a *app) drift(ctx context.Context, name string, settings config.Settings) 
 		}
 		found.Err = err
 		document := a.driftOf(found)
+		if document.Drift {
+			e.OnDrift(ctx, settings, document)
+		}
 		structured, printErr := printAs(a.Stdout, settings.Output, document)
 		if !structured {
 			printErr = a.printDrift(document, settings)
@@ -158,6 +161,9 @@ func (a *app) driftAll(ctx context.Context, jobs int, settings config.Settings) 
 			document := a.driftOf(d)
 			all.Clusters, all.Drift = append(all.Clusters, document), all.Drift || document.Drift
 			first = cmp.Or(first, d.Err)
+			if document.Drift {
+				e.OnDrift(ctx, settings, document)
+			}
 			if settings.Output == "json" || settings.Output == "yaml" {
 				return nil
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"hive-test/pkg/cluster"
 	"hive-test/pkg/config"
 	"hive-test/pkg/engine"
 	"hive-test/pkg/progress"
@@ -22,7 +23,7 @@ func (a *app) watchDrift(ctx context.Context, name string, flags driftFlags, set
 		defer cancel()
 		ctx, settings.Timeout = limited, 0
 	}
-	w := &driftWatcher{app: a, settings: settings, last: map[string][]byte{}}
+	w := &driftWatcher{app: a, settings: settings, last: map[string][]byte{}, drift: map[string]string{}}
 	return watched(ctx, a.work(settings, func(e *engine.Engine) error {
 		for {
 			if err := w.look(ctx, e, name, flags.jobs); err != nil || ctx.Err() != nil {
@@ -48,6 +49,7 @@ type driftWatcher struct {
 	*app
 	settings config.Settings
 	last     map[string][]byte // what was told of each cluster
+	drift    map[string]string // a hash of the differences that the program of on_drift was told of last
 	looked   bool
 }
 
@@ -55,21 +57,38 @@ type driftWatcher struct {
 func (w *driftWatcher) look(ctx context.Context, e *engine.Engine, name string, jobs int) error {
 	defer func() { w.looked = true }()
 	if name == "" {
-		return e.DriftAll(ctx, w.settings, jobs, func(d engine.Drift) error { return w.show(ctx, d) })
+		return e.DriftAll(ctx, w.settings, jobs, func(d engine.Drift) error { return w.show(ctx, e, d) })
 	}
 	d := e.DriftOf(ctx, name, w.settings)
 	if d.Err != nil && !w.looked && !d.Found() {
 		return d.Err
 	}
-	return w.show(ctx, d)
+	return w.show(ctx, e, d)
+}
+
+// hook runs the program of on_drift where the differences are not those that it was told of last. What could not be looked at says nothing
+// of them.
+func (w *driftWatcher) hook(ctx context.Context, e *engine.Engine, d driftJSON) {
+	if d.Error != "" || d.Skipped != "" {
+		return
+	}
+	now := ""
+	if d.Drift {
+		now = cluster.Hash(d.Differences)
+	}
+	if now != w.drift[d.Cluster] {
+		w.drift[d.Cluster] = now
+		e.OnDrift(ctx, w.settings, d)
+	}
 }
 
 // show tells what has changed.
-func (w *driftWatcher) show(ctx context.Context, d engine.Drift) error {
+func (w *driftWatcher) show(ctx context.Context, e *engine.Engine, d engine.Drift) error {
 	if ctx.Err() != nil { // what was cut short says nothing
 		return nil
 	}
 	document := w.driftOf(d)
+	w.hook(ctx, e, document)
 	plain := document
 	plain.Time = time.Time{}
 	raw, err := json.Marshal(plain)

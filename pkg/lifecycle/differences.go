@@ -178,13 +178,10 @@ func (e DriftEvidence) ofSnapshots(node cluster.Node, seen deploy.Seen) (list []
 	return list
 }
 
-// hadSnapshot tells whether the machine of a node was there when a snapshot was made: one that was made since has none.
+// hadSnapshot tells whether a snapshot was made of the machine that a node has now: one that was made since has none. Where that was not
+// noted, a snapshot that any machine has still is missing nowhere.
 func (e DriftEvidence) hadSnapshot(node cluster.Node, tag string) bool {
-	noted := e.Record.Snapshots[tag].Configure
-	if noted == nil {
-		return e.nowhere(tag)
-	}
-	then, now := noted.Nodes[node.Name].Machine, e.Record.Phases[cluster.PhaseUp].Nodes[node.Name].Machine
+	then, now := e.Record.Snapshots[tag].Machines[node.Name], e.Record.Phases[cluster.PhaseUp].Nodes[node.Name].Machine
 	return then != "" && then == now || e.nowhere(tag)
 }
 
