@@ -163,7 +163,7 @@ func (a *app) root() *cobra.Command {
 		a.upCommand(), a.configureCommand(), a.testCommand(), a.downCommand(), a.fullCommand(), a.statusCommand(),
 		a.doctorCommand(), a.initCommand(),
 		a.sshCommand(), a.execCommand(), a.cpCommand(), a.envCommand(), a.inventoryCommand(), a.logsCommand(),
-		a.explainCommand(), a.reportCommand(), a.runsCommand(), a.unlockCommand(), a.attachCommand(), a.driftCommand(), a.versionCommand(),
+		a.explainCommand(), a.reportCommand(), a.runsCommand(), a.unlockCommand(), a.attachCommand(), a.driftCommand(), a.ensureCommand(), a.versionCommand(),
 		a.settingsCommand(), exitCodesTopic(),
 		a.extendCommand(), a.holdCommand(), a.reapCommand(), a.waitCommand(), a.matrixCommand(), a.faultCommand(),
 		a.snapshotCommand(), a.templateCommand(), a.gatewayCommand(), a.iacCommand(), a.stateCommand(), a.secretsCommand(),

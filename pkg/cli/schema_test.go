@@ -125,6 +125,9 @@ func allDocuments() []document {
 			name: "iac-diff", title: "what differs between two probes of an EC2 endpoint", of: iac.Difference{}, schema: outputSchema,
 			commands: []string{"iac diff A B -o json"},
 		},
+		printed("drift", "what of a cluster is not as it is recorded; with --watch a line for each change", driftJSON{}, "drift NAME -o json", "drift NAME --watch -o json", "drift --all --watch -o json"),
+		printed("drifts", "what of all clusters is not as it is recorded", driftsJSON{}, "drift --all -o json"),
+		printed("ensure", "whether a cluster was as it is wanted, and what was run to make it so", ensureJSON{}, "ensure NAME -o json", "ensure NAME --dry-run -o json"),
 		printed("attach", "which cluster was attached", attachJSON{}, "attach NAME -o json"),
 		printed(
 			"secrets", "what became of an encrypted file", secretsJSON{},

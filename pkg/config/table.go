@@ -136,6 +136,9 @@ func Table() []Setting {
 		own := "HIVE_TEST_" + strings.ToUpper(strings.ReplaceAll(rows[i].Key, ".", "_"))
 		own = strings.Replace(own, "HIVE_TEST_TIMEOUTS_", "HIVE_TEST_TIMEOUT_", 1) // like the flags
 		rows[i].Env = append([]string{own}, rows[i].Env...)
+		if !rows[i].Global() && (rows[i].UsedBy("up") || rows[i].UsedBy("configure")) {
+			rows[i].Verbs += " ensure" // which does what both do
+		}
 	}
 	return rows
 }

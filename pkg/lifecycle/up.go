@@ -138,8 +138,7 @@ func (u *up) run(ctx context.Context) error {
 			return err
 		}
 	}
-	inputs := cluster.Hash(u.Record.Spec, u.Record.Target, identities(u.Record.Nodes))
-	return u.recorded(ctx, cluster.PhaseUp, inputs, func(ctx context.Context) error {
+	return u.recorded(ctx, cluster.PhaseUp, upInputs(u.Record), func(ctx context.Context) error {
 		if !u.Deploy.Makes() {
 			return u.steps(ctx, cluster.PhaseUp, step{"reach the hosts", u.reach}, step{
 				"write the inventory", u.inventory,
