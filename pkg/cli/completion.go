@@ -89,6 +89,7 @@ func flagCompletions() map[string]completion {
 		"to":              {dirs: true},
 		"at":              words("never"),
 		"interval":        nothing("a duration"),
+		"jobs":            nothing("a number"),
 		"for":             nothing("a duration"),
 		"older-than":      nothing("a duration"),
 		"prefix":          nothing("the beginning of names"),
