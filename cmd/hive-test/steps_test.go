@@ -21,7 +21,7 @@ import (
 // not count.
 
 const (
-	hivePrograms = `hive-test (?:up|plan|apply|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|ssh|exec|cp|env|inventory|unlock|attach|fault [a-z]+|state (?:init|list|show|output|pull|push|unlock|migrate|history|diff|rollback|validate|fmt)|help)`
+	hivePrograms = `hive-test (?:up|plan|apply|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|ssh|exec|cp|env|inventory|unlock|attach|drift|ensure|fault [a-z]+|state (?:init|list|show|output|pull|push|unlock|migrate|history|diff|rollback|validate|fmt)|help)`
 	hostPrograms = `qm [a-z][a-z-]*|pvesm (?:set|free|status|path|alloc|list)|pveum (?:[a-z]+ )*(?:add|modify|list|delete)|pvesh [a-z]+ /[a-z]+|` +
 		`pvecm [a-z]+|ha-manager [a-z]+|systemctl [a-z]+|timedatectl [a-z-]+`
 	herePrograms = `ssh-keygen|ssh-copy-id|ssh-add|ssh -F`

@@ -10,7 +10,7 @@ import (
 )
 
 // advisedCommand is a command of this program within a text, up to where the text goes on.
-var advisedCommand = regexp.MustCompile("hive-test (?:init|up|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|report|runs|ssh|exec|cp|env|inventory|unlock|attach)\\b[^`;,\n]*")
+var advisedCommand = regexp.MustCompile("hive-test (?:init|up|configure|test|down|full|status|wait|doctor|extend|hold|reap|logs|explain|report|runs|ssh|exec|cp|env|inventory|unlock|attach|drift|ensure)\\b[^`;,\n]*")
 
 // placeFlags are those of this run's flags that say where its clusters and its settings are.
 func placeFlags(flags *pflag.FlagSet) string {

@@ -44,7 +44,7 @@ func argumentCompletions() map[string][]completion {
 	clusters := completion{find: (*app).completeClusters}
 	return map[string][]completion{
 		"up": {clusters}, "configure": {clusters}, "test": {clusters}, "down": {clusters}, "full": {clusters},
-		"status": {clusters}, "wait": {clusters}, "doctor": {clusters}, "hold": {clusters}, "reap": {clusters},
+		"status": {clusters}, "drift": {clusters}, "ensure": {clusters}, "wait": {clusters}, "doctor": {clusters}, "hold": {clusters}, "reap": {clusters},
 		"logs": {clusters}, "env": {clusters}, "inventory": {clusters}, "unlock": {clusters}, "attach": {nothing("the name of a cluster, which the backend of states knows")},
 		"explain": {{find: (*app).completeRuns}}, "runs": {{find: (*app).completeRuns}},
 		"report": {{find: (*app).completeRuns, dirs: true}},
@@ -97,6 +97,7 @@ func flagCompletions() map[string]completion {
 		"limit":              nothing("a number"),
 		"at":                 words("never"),
 		"interval":           nothing("a duration"),
+		"jobs":               nothing("a number"),
 		"for":                nothing("a duration"),
 		"older-than":         nothing("a duration"),
 		"prefix":             nothing("the beginning of names"),

@@ -135,6 +135,9 @@ func allDocuments() []document {
 		printed("state-unlock", "whose lock was taken from a cluster's state", stateUnlockJSON{}, "state unlock NAME -o json"),
 		printed("state-history", "the versions of a cluster's state", stateHistoryJSON{}, "state history NAME -o json"),
 		printed("state-diff", "what differs between two of them", stateDiffJSON{}, "state diff NAME VERSION -o json"),
+		printed("drift", "what of a cluster is not as it is recorded; with --watch a line for each change", driftJSON{}, "drift NAME -o json", "drift NAME --watch -o json", "drift --all --watch -o json"),
+		printed("drifts", "what of all clusters is not as it is recorded", driftsJSON{}, "drift --all -o json"),
+		printed("ensure", "whether a cluster was as it is wanted, and what was run to make it so", ensureJSON{}, "ensure NAME -o json", "ensure NAME --dry-run -o json"),
 		printed("attach", "which cluster was attached", attachJSON{}, "attach NAME -o json"),
 		printed(
 			"secrets", "what became of an encrypted file", secretsJSON{},

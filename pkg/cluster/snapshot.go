@@ -10,6 +10,8 @@ type SnapshotRecord struct {
 	AWS       *AWS         `json:"aws,omitempty"`
 	Packages  []string     `json:"packages,omitempty"`
 	Layout    string       `json:"layout,omitempty"`
+	// Machines tell, by node, the machines that the snapshot was made of from those that take their place.
+	Machines map[string]string `json:"machines,omitempty"`
 }
 
 // Restoring is a restore that was begun and has not ended.
@@ -24,6 +26,15 @@ func (r *Record) NoteSnapshot(tag string) {
 	noted := SnapshotRecord{Formation: r.Formation, AWS: r.AWS, Packages: r.Packages, Layout: r.Layout}
 	if entry, begun := r.Phases[PhaseConfigure]; begun {
 		noted.Configure = &entry
+	}
+	for name, progress := range r.Phases[PhaseUp].Nodes {
+		if progress.Machine == "" {
+			continue
+		}
+		if noted.Machines == nil {
+			noted.Machines = map[string]string{}
+		}
+		noted.Machines[name] = progress.Machine
 	}
 	r.Snapshots = maps.Clone(r.Snapshots)
 	if r.Snapshots == nil {

@@ -118,6 +118,8 @@ type Settings struct {
 	ResetBetween string `mapstructure:"reset_between"` // never or suite
 	ResetMemory  bool   `mapstructure:"reset_memory"`
 
+	OnDrift []string `mapstructure:"on_drift"` // a program and its arguments; none: nothing is run
+
 	AgeKeyFile  string       `mapstructure:"age_key_file"`
 	Credentials []Credential `mapstructure:"-"`
 

@@ -79,7 +79,7 @@ const (
 	ofClusters = "up full doctor" // of several nodes
 	making     = ofClusters + " template"
 	destroying = making + " configure test down apply" // or may have to
-	reaching   = destroying + " status wait logs ssh exec cp env inventory fault restore"
+	reaching   = destroying + " status drift wait logs ssh exec cp env inventory fault restore"
 	serving    = "serve"
 	asking     = reaching + " extend hold reap save list delete state" // the API of Proxmox VE
 	// destructive are the verbs that refuse on what is protected.
@@ -140,6 +140,9 @@ func Table() []Setting {
 		own := "HIVE_TEST_" + strings.ToUpper(strings.ReplaceAll(rows[i].Key, ".", "_"))
 		own = strings.Replace(own, "HIVE_TEST_TIMEOUTS_", "HIVE_TEST_TIMEOUT_", 1) // like the flags
 		rows[i].Env = append([]string{own}, rows[i].Env...)
+		if !rows[i].Global() && (rows[i].UsedBy("up") || rows[i].UsedBy("configure")) {
+			rows[i].Verbs += " ensure" // which does what both do
+		}
 	}
 	return rows
 }
@@ -158,7 +161,7 @@ func globalRows() []Setting {
 		{Key: "quiet", Flag: "quiet", Short: "q", Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "show warnings and errors only"},
 		{Key: "no_color", Flag: "no-color", Env: []string{"NO_COLOR"}, Kind: Bool, Group: inOutput, Verbs: everyVerb, Help: "no colours"},
 		{Key: "age_key_file", Flag: "age-key-file", Kind: File, Group: inOutput, Verbs: asking + " secrets", Help: "file of age keys that open secrets, beside those that SOPS looks for: SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, ~/.config/sops/age/keys.txt and SSH keys without a passphrase"},
-		{Key: "credentials", Kind: Credentials, Value: "credentials", Group: inTofu, Verbs: destroying + " reap state", Help: "variables that one program alone gets, each a value or a reference to one: tofu (OpenTofu that makes the VMs), state (the same, for where its state is), packer"},
+		{Key: "credentials", Kind: Credentials, Value: "credentials", Group: inTofu, Verbs: destroying + " reap drift state", Help: "variables that one program alone gets, each a value or a reference to one: tofu (OpenTofu that makes the VMs), state (the same, for where its state is), packer"},
 		{Key: "timeout", Flag: "timeout", Kind: Duration, Group: inLimits, Verbs: everyVerb, Help: "limit of the whole run, like 1h30m, with a quarter of it (at most 5m) for down; 0 is none"},
 		{Key: "timeouts.up", Flag: "timeout-up", Kind: Duration, Default: 20 * time.Minute, Group: inLimits, Verbs: making + " apply", Help: "limit of up, stopping included"},
 		{Key: "timeouts.configure", Flag: "timeout-configure", Kind: Duration, Default: 30 * time.Minute, Group: inLimits, Verbs: "template configure full wait", Help: "limit of configure, stopping included"},
@@ -209,14 +212,15 @@ func clusterRows() []Setting {
 func workRows() []Setting {
 	return []Setting{
 		{Key: "tofu_bin", Flag: "tofu-bin", Kind: File, Group: inTofu, Verbs: sharing + " version", Help: "tofu or terraform program; empty: looked for"},
-		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Group: inTofu, Verbs: destroying + " reap", Help: "how many VMs are cloned, started and deleted at a time"},
+		{Key: "parallelism", Flag: "parallelism", Kind: Int, Default: 10, Min: 1, Max: 32, Group: inTofu, Verbs: destroying + " reap drift state", Help: "how many VMs are cloned, started and deleted at a time"},
 		{Key: "lock_dir", Flag: "lock-dir", Kind: Dir, Group: inTofu, Verbs: destroying + " reap", Help: "directory of the locks on VM ids, shared by all runs on this machine; empty: this user's own, among the temporary files"},
 		{Key: "wait", Flag: "wait", Kind: Duration, Group: inCluster, Verbs: destroying + " extend hold save restore delete", Help: "how long to wait for another run of the same cluster to end, like 10m; 0: exit 8 at once"},
+		{Key: "on_drift", Flag: "on-drift", Kind: List, Value: "word", Group: inCluster, Verbs: "drift", Help: "program, and with further ones its arguments, that is run when drift of a cluster was found or has changed: it gets the document on stdin, and no secrets; no shell reads it"},
 		{Key: "state", Kind: StateBackend, Value: "backend", Group: inTofu, Verbs: sharing, Help: "where clusters' states are kept, for a team that shares them: backend (http, s3, pg, gcs, azurerm, consul or kubernetes; local: the clusters directory) and the backend's own settings, with {name} for the cluster's name; secrets go by environment"},
 		{Key: "state_passphrase", Kind: Text, Secret: true, Value: "passphrase", Group: inTofu, Verbs: sharing, Help: "encrypts what is kept in a backend, 16 characters or more"},
 		{Key: "state_passphrase_file", Flag: "state-passphrase-file", Kind: File, Group: inTofu, Verbs: sharing, Help: "file that holds that passphrase, used where none is set otherwise"},
-		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Value: "source", Group: inTofu, Verbs: destroying + " init", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
-		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Dir, Group: inTofu, Verbs: destroying + " init", Help: "directory of a provider mirror"},
+		{Key: "provider", Flag: "provider", Kind: Text, Default: "auto", Value: "source", Group: inTofu, Verbs: destroying + " drift state init", Help: "where tofu takes bpg/proxmox from: auto, registry or the directory of a mirror"},
+		{Key: "provider_mirror", Flag: "provider-mirror", Kind: Dir, Group: inTofu, Verbs: destroying + " drift state init", Help: "directory of a provider mirror"},
 		{Key: "binary", Flag: "binary", Kind: File, Group: inHive, Verbs: making + " configure", Help: "hive program to install on the nodes"},
 		{Key: "tarball", Flag: "tarball", Kind: File, Group: inHive, Verbs: making + " configure", Help: "release of hive (tar.gz) to unpack on the nodes"},
 		{Key: "source_dir", Flag: "source-dir", Kind: Dir, Group: inHive, Verbs: making + " configure", Help: "source tree to build hive from, as it is now; the second time, what has changed is sent"},

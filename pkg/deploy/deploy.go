@@ -60,6 +60,8 @@ type Capable struct {
 	Snapshots Snapshotter
 	Templates Templater
 	Relay     Relayer
+	Inspect   Inspector
+	Refresh   Refresher
 }
 
 // Of returns a deployer with all that it can do.
@@ -83,6 +85,8 @@ func Of(d Deployer) Capable {
 	c.Snapshots, _ = d.(Snapshotter)
 	c.Templates, _ = d.(Templater)
 	c.Relay, _ = d.(Relayer)
+	c.Inspect, _ = d.(Inspector)
+	c.Refresh, _ = d.(Refresher)
 	return c
 }
 

@@ -68,7 +68,7 @@ func ExitCodes() []ExitMeaning {
 		{ExitDown, "teardown failed: VMs may remain, and which is printed"},
 		{ExitLocked, "locked: another run is at work on this cluster, and which is printed"},
 		{ExitNotFound, "no such cluster, no such run of one, or no such template"},
-		{ExitUnhealthy, "status found a node unhealthy, or wait until its time was up"},
+		{ExitUnhealthy, "drift found, status found a node unhealthy, or wait until time was up"},
 		{ExitInterrupted, "interrupted by INT, after what could be cleaned was cleaned"},
 		{ExitTerminated, "interrupted by TERM or HUP, likewise"},
 	}

@@ -36,7 +36,7 @@ func (e *Engine) openForRead(ctx context.Context, verb string, request Request) 
 	if err != nil {
 		return nil, err
 	}
-	if verb == "status" { // others reach nodes, which takes no time for what has hardly ever changed
+	if verb == "status" || verb == "drift" { // others reach nodes, which takes no time for what has hardly ever changed
 		if err := errors.Join(s.catchUp(ctx), s.load()); err != nil {
 			s.close()
 			return nil, err

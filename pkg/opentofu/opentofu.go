@@ -154,6 +154,8 @@ type Run struct {
 	secrets  []string
 	locked   string // id of the lock that the last step met; empty: none
 	unlocked bool   // the state is only read: nobody is kept from it
+	// undescribed leaves out what changes are for
+	undescribed bool
 
 	named bool // a step has said which program runs
 }
@@ -438,9 +440,10 @@ func (r *Run) Plan(ctx context.Context, variables any) (Plan, error) {
 			return err
 		}
 		plan.Changes, err = out.planned()
+		plan.drifted = out.drifted
 		return err
 	})
-	if err != nil {
+	if err != nil || r.undescribed {
 		return plan, err
 	}
 	return plan, r.describe(ctx, plan.Changes)

@@ -19,6 +19,7 @@ type Plan struct {
 	// Changed is true if applying would change anything, be it only what the state remembers.
 	Changed   bool
 	variables any
+	drifted   bool // something is not as the state has it
 }
 
 // Change is what is done to one resource.

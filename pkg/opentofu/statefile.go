@@ -160,7 +160,7 @@ func DiffStates(before, after StateFile) (changes []StateChange) {
 		case !has:
 			changes = append(changes, StateChange{Address: address, Action: actionDelete})
 		default:
-			if attributes := differing(b.Attributes, a.Attributes); len(attributes) > 0 || a.Tainted != b.Tainted {
+			if attributes := changed(b.Attributes, a.Attributes); len(attributes) > 0 || a.Tainted != b.Tainted {
 				changes = append(changes, StateChange{address, actionUpdate, attributes})
 			}
 		}
@@ -176,8 +176,8 @@ func byAddress(s StateFile) map[string]StateResource {
 	return list
 }
 
-// differing are the attributes that two sets have otherwise, sorted by name.
-func differing(before, after map[string]string) (list []Attribute) {
+// changed are the attributes that two sets have otherwise, sorted by name.
+func changed(before, after map[string]string) (list []Attribute) {
 	all := maps.Clone(before)
 	maps.Copy(all, after)
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -64,6 +64,7 @@ type stream struct {
 
 	problems []Diagnostic
 	changes  []change
+	drifted  bool // a resource is not as the state has it
 	totals   *summary
 	done     []Change          // in the order in which it was
 	ids      map[string]string // of resources that something was done to, by their addresses
@@ -124,6 +125,9 @@ func (s *stream) collect(m message) string {
 		address = m.Diagnostic.Address
 	case m.Change != nil && m.Type == "planned_change":
 		s.changes = append(s.changes, *m.Change)
+		address = m.Change.Resource.Address
+	case m.Change != nil && m.Type == "resource_drift":
+		s.drifted = true
 		address = m.Change.Resource.Address
 	case m.Changes != nil && m.Type == "change_summary":
 		s.totals = m.Changes

@@ -393,6 +393,20 @@ func (s *Shared) Retire(ctx context.Context) (err error) {
 	return errors.Join(err, s.unlist(ctx))
 }
 
+// ReadHolder returns who is noted as at work on the cluster, and is not known to have ended; nil: nobody is. It changes nothing.
+func (s *Shared) ReadHolder(ctx context.Context) (*Holder, error) {
+	document, err := s.documents.Read(ctx, documentOf(s.target.Name))
+	if err != nil {
+		return nil, s.failed("reading", err)
+	}
+	s.document = document
+	holder, held := s.Holder()
+	if !held || holder.dead() {
+		return nil, nil //nolint:nilnil // nobody is at work, which is no error
+	}
+	return &holder, nil
+}
+
 // Unlock takes the cluster away from whoever holds it, and returns who that was.
 func (s *Shared) Unlock(ctx context.Context) (Holder, error) {
 	var err error

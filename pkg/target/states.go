@@ -41,7 +41,7 @@ func (t *Target) states() *opentofu.States {
 	return opentofu.NewStates(opentofu.Options{
 		Find: t.sharedTofu(), Env: t.Program.TofuEnviron, CacheDir: t.Program.CacheDir, Backend: t.backend(),
 		ProviderMirror: t.providerMirror(t.place().ProviderMirror), // init installs the providers of what a state holds
-		Credentials: t.credentials(config.CredentialsState), LogPath: t.File("tofu.log"), Sink: t.Sink,
+		Credentials:    t.credentials(config.CredentialsState), LogPath: t.File("tofu.log"), Sink: t.Sink,
 	}, t.stateFile())
 }
 

@@ -176,6 +176,11 @@ type noProvisioner struct{ existing.Hosts }
 // PlanText is empty: nothing is planned.
 func (noProvisioner) PlanText(context.Context, deploy.Request) (string, error) { return "", nil }
 
+// Refresh has nothing to compare.
+func (noProvisioner) Refresh(context.Context, deploy.Request) (deploy.Refreshed, error) {
+	return deploy.Refreshed{}, nil
+}
+
 // plannedOnce is all that can be told of a cluster's VMs where Proxmox VE cannot be asked: what was planned.
 type plannedOnce struct {
 	existing.Hosts

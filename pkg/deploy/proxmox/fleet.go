@@ -69,6 +69,7 @@ type Provisioner interface {
 	Plan(ctx context.Context, r deploy.Request) (deploy.Plan, error)
 	PlanText(ctx context.Context, r deploy.Request) (string, error)
 	Down(ctx context.Context, r deploy.Request) error
+	Refresh(ctx context.Context, r deploy.Request) (deploy.Refreshed, error)
 }
 
 // Deployer makes a cluster's VMs by a provisioner, and does all else by asking Proxmox VE.
@@ -97,6 +98,8 @@ var _ interface {
 	deploy.RunLeaser
 	deploy.Snapshotter
 	deploy.Templater
+	deploy.Inspector
+	deploy.Refresher
 } = Deployer{}
 
 // Up makes VMs.
@@ -112,6 +115,11 @@ func (d Deployer) Plan(ctx context.Context, r deploy.Request) (deploy.Plan, erro
 // PlanText returns the last plan for people.
 func (d Deployer) PlanText(ctx context.Context, r deploy.Request) (string, error) {
 	return d.Provisioner().PlanText(ctx, r)
+}
+
+// Refresh compares what Up has recorded with what is there.
+func (d Deployer) Refresh(ctx context.Context, r deploy.Request) (deploy.Refreshed, error) {
+	return d.Provisioner().Refresh(ctx, r)
 }
 
 // Down removes what Up has recorded.
