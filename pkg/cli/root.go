@@ -111,13 +111,13 @@ func (a *app) printError(err error, code engine.ExitCode) {
 		number := int(code)
 		end := progress.Event{Kind: progress.RunEnd, Time: time.Now().UTC(), Status: progress.Failed, ExitCode: &number}
 		end = end.WithError(err)
-		end.Hint = a.inPlace(end.Hint)
+		end.Hint = a.inPlace(cmp.Or(end.Hint, engine.Remedy(err)))
 		end.Problem.Hint = end.Hint
 		progress.JSONLines(a.Stderr).Emit(a.known.MaskEvent(end))
 		return
 	}
 	a.tell("error: " + strings.ReplaceAll(a.words(err.Error()), "\n", "\n  "))
-	hint := a.inPlace(progress.HintOf(err))
+	hint := a.inPlace(cmp.Or(progress.HintOf(err), engine.Remedy(err)))
 	for line := range strings.Lines(a.words(hint)) {
 		a.tell("hint: " + strings.TrimRight(line, "\n"))
 	}

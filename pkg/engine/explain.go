@@ -37,6 +37,10 @@ type FailedRun struct {
 	Explanation *progress.Explanation `json:"explanation" jsonschema:"nullable"`
 }
 
+// Remedy returns what to do about an error that has kept a run from its begin, where it says nothing of that itself; empty: it is not
+// known.
+func Remedy(err error) string { return explain.Remedy(err.Error(), "NAME") }
+
 // Explain looks through the runs of a cluster, the newest first, for one that failed. It asks no node and needs no
 // cluster.
 func (e *Engine) Explain(request Request) (Explained, error) {

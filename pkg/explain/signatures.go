@@ -27,9 +27,13 @@ type Signature struct {
 	Where    []string `json:"where"`    // none: error and output
 	Cause    string   `json:"cause"`
 	Next     string   `json:"next"`
+	// Unless is a regular expression: a text that matches it is another failure. Empty: none is.
+	Unless string `json:"unless"`
 	// Needs is a regular expression that what failed has to match where the text stands in a file: a log keeps what was
 	// healed long ago.
 	Needs string `json:"needs"`
+	// Early says that a run may be refused so before it begins: Remedy knows it, too.
+	Early bool `json:"early"`
 	// Hosts are what is said of a cluster of hosts that were there before; nil: the same. An empty cause is the same.
 	Hosts *Advice `json:"hosts"`
 	// Only is "proxmox" where clusters of such hosts cannot fail so.
@@ -37,6 +41,7 @@ type Signature struct {
 
 	compiled []*regexp.Regexp
 	needs    *regexp.Regexp
+	unless   *regexp.Regexp // nil: Unless is empty
 }
 
 // Advice is a cause and what to do.
@@ -70,7 +75,12 @@ func Signatures() ([]Signature, error) {
 		if err != nil {
 			return nil, fmt.Errorf("signature %s: %w", s.ID, err)
 		}
-		s.needs = needs
+		if s.needs = needs; s.Unless == "" {
+			continue
+		}
+		if s.unless, err = regexp.Compile(s.Unless); err != nil {
+			return nil, fmt.Errorf("signature %s: %w", s.ID, err)
+		}
 	}
 	return list, nil
 }
@@ -86,12 +96,30 @@ func (s Signature) applies(f *failure) bool {
 
 // find returns where the signature's text begins in text, or -1.
 func (s Signature) find(text string) int {
+	if s.unless != nil && s.unless.MatchString(text) {
+		return -1
+	}
 	for _, pattern := range s.compiled {
 		if at := pattern.FindStringIndex(text); at != nil {
 			return at[0]
 		}
 	}
 	return -1
+}
+
+// Remedy returns what to do about an error that has kept a run from its begin; empty: it is not known. Name is that of the cluster.
+func Remedy(err, name string) string {
+	list, failure := Signatures()
+	if failure != nil {
+		return ""
+	}
+	text := strings.Join(strings.Fields(err), " ") // programs break lines as they like
+	for _, s := range list {
+		if s.Early && s.find(text) >= 0 {
+			return fill(s.Next, name, "")
+		}
+	}
+	return ""
 }
 
 // fill puts the names of this failure into a text of the table: {node} stands in paths, {host} in commands.

@@ -16,6 +16,23 @@ import (
 // samples are what each kind of failure looks like, in the words of hive, Proxmox VE, the provider or this program.
 func samples() []struct{ id, phase, text string } {
 	return []struct{ id, phase, text string }{
+		{"state-no-credentials", "", "reading the clusters in the backend http: tofu init failed: Error refreshing state HTTP remote state endpoint requires auth"},
+		{"state-no-credentials", "", "reading what is shared of cluster \"a\" in the backend s3: tofu init failed: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata"},
+		{"state-no-credentials", "", "in the backend pg: tofu init failed: fe_sendauth: no password supplied"},
+		{"state-forbidden", "", "tofu state pull failed: Failed to refresh state: HTTP remote state endpoint invalid auth"},
+		{"state-forbidden", "", "Failed to get existing workspaces: operation error S3: ListObjectsV2, https response error StatusCode: 403, RequestID: , HostID: , api error InvalidAccessKeyId: nokey"},
+		{"state-forbidden", "", "Error refreshing state operation error S3: HeadObject, https response error StatusCode: 403, RequestID: , HostID: , api error Forbidden: Forbidden"},
+		{"state-forbidden", "up", "pq: password authentication failed for user \"hive\""},
+		{"state-locked", "up", "tofu apply failed: Error acquiring the state lock Error message: HTTP remote state already locked: ID=1234"},
+		{"state-checksum", "up", "operation error S3: PutObject, https response error StatusCode: 501, RequestID: , HostID: , api error NotImplemented: Header 'x-amz-checksum-algorithm' with value 'CRC32' not implemented"},
+		{"state-checksum", "up", "api error XAmzContentSHA256Mismatch: The provided 'x-amz-content-sha256' header does not match"},
+		{"state-tls", "", "Failed to refresh state: Failed to get state: GET https://states.example/state/a giving up after 1 attempt(s): Get \"https://states.example/state/a\": tls: failed to verify certificate: x509: certificate signed by unknown authority"},
+		{"state-passphrase", "", "Error refreshing state decryption failed for all provided methods: attempted decryption failed for state"},
+		{"state-unavailable", "", "Failed to refresh state: Failed to get state: GET http://127.0.0.1:1/state/a giving up after 3 attempt(s): Get \"http://127.0.0.1:1/state/a\": dial tcp 127.0.0.1:1: connect: connection refused"},
+		{"state-unavailable", "up", "Failed to save state: Failed to upload state: POST http://states.example/state/a giving up after 3 attempt(s)"},
+		{"state-unavailable", "up", "operation error S3: PutObject, https response error StatusCode: 503, RequestID: , HostID: , api error SlowDown: reduce your request rate"},
+		{"state-unavailable", "", "listing the clusters in the backend pg: tofu init failed: dial tcp 127.0.0.1:1: connect: connection refused"},
+		{"pve-download-forbidden", "up", "error retrieving URL metadata: HTTP 403 from query-url-metadata: Permission check failed (/, Sys.Audit)"},
 		{"clock-skew", "test", "DescribeInstanceTypes: 403 SignatureDoesNotMatch: the request signature does not match"},
 		{"wrong-access-key", "test", "DescribeRegions: 403 InvalidClientTokenId"},
 		{"wrong-access-key", "configure", "ListBuckets: 403 InvalidAccessKeyId"},

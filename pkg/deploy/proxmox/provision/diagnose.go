@@ -40,7 +40,8 @@ func knownErrors() []known {
 		},
 		{
 			`HTTP 403.*Permission check failed \(([^,)]+), ([^)]+)\)`,
-			"the API token lacks $2 on $1: grant it to the token itself (or make the token with privsep=0)",
+			"the API token lacks $2 on $1: grant it to the token itself (or make the token with privsep=0); the pveum lines that do are " +
+				"what `hive-test doctor --print-role` prints",
 		},
 		{
 			`HTTP 403`,
