@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 
 	"hive-test/pkg/cluster"
 	"hive-test/pkg/deploy"
@@ -29,37 +30,65 @@ func ReadDrift(ctx context.Context, r *Job) ([]Difference, error) {
 	if evidence.Inventory, err = r.inventoryFile(); err != nil {
 		return nil, err
 	}
-	if r.Deploy.Inspect != nil {
-		within, cancel := context.WithTimeout(ctx, statusTime)
-		evidence.Seen, err = r.Deploy.Inspect.Inspect(within, r.Record)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-	}
+	// Both are asked at once: the plan takes as long as all else together.
+	var refreshing sync.WaitGroup
+	var refreshErr error
+	planning, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if r.Deploy.Refresh != nil && r.Record.Nodes.WereUp() {
-		if evidence.Refreshed, err = r.refreshed(ctx, evidence.Seen); err != nil {
-			return nil, err
-		}
+		refreshing.Go(func() { evidence.Refreshed, refreshErr = r.refreshed(planning, r.Record.Nodes) })
+	}
+	if evidence.Seen, err = r.inspect(ctx); err != nil {
+		cancel()
+	}
+	nodes, moved := whereTheyAre(r.Record.Nodes, evidence.Seen)
+	if moved {
+		cancel()
+	}
+	refreshing.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if moved && evidence.Refreshed != nil {
+		evidence.Refreshed, refreshErr = r.refreshed(ctx, nodes)
+	}
+	if refreshErr != nil {
+		return nil, refreshErr
 	}
 	return Differences(evidence), unread(evidence.Seen)
 }
 
-// refreshed asks the deployer, with the nodes where their machines are now: one that was moved is not gone.
-func (r *Job) refreshed(ctx context.Context, seen []deploy.Seen) (*deploy.Refreshed, error) {
+// inspect looks at the machines, where that can be done.
+func (r *Job) inspect(ctx context.Context) ([]deploy.Seen, error) {
+	if r.Deploy.Inspect == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	return r.Deploy.Inspect.Inspect(ctx, r.Record)
+}
+
+// whereTheyAre are nodes with the hypervisors that their machines are on now: to a plan that looks elsewhere they are gone.
+func whereTheyAre(recorded cluster.Nodes, seen []deploy.Seen) (nodes cluster.Nodes, moved bool) {
+	nodes = slices.Clone(recorded)
+	for i := range nodes {
+		for _, s := range seen {
+			if s.Node == nodes[i].Name && s.Owned && s.Hypervisor != placement.Of(nodes[i]).Hypervisor {
+				placement.Change(&nodes[i], func(vm *placement.VM) { vm.Hypervisor = s.Hypervisor })
+				moved = true
+			}
+		}
+	}
+	return nodes, moved
+}
+
+// refreshed asks the deployer, with the nodes at these places.
+func (r *Job) refreshed(ctx context.Context, nodes cluster.Nodes) (*deploy.Refreshed, error) {
 	request, err := r.request()
 	if err != nil {
 		return nil, err
 	}
-	request.Nodes = slices.Clone(request.Nodes)
-	for i := range request.Nodes {
-		node := &request.Nodes[i]
-		for _, s := range seen {
-			if s.Node == node.Name && s.Owned {
-				placement.Change(node, func(vm *placement.VM) { vm.Hypervisor = s.Hypervisor })
-			}
-		}
-	}
+	request.Nodes = nodes[:len(request.Nodes)]
 	refreshed, err := r.Deploy.Refresh.Refresh(ctx, request)
 	return &refreshed, err
 }

@@ -44,10 +44,17 @@ func (r *Runner) Drift(ctx context.Context, dir string, variables any) (drift Dr
 			return drift, err
 		}
 	}
-	if err := r.lendInitialised(ctx, from, workdir{root: scratch}); err != nil {
+	b, err := Find(ctx, r.options.Find)
+	if err != nil {
 		return drift, err
 	}
-	run, err := r.Begin(ctx, scratch)
+	if err := r.lendInitialised(b, from, workdir{root: scratch}); err != nil {
+		return drift, err
+	}
+	if err := lendFiles(from, workdir{root: scratch}, variables); err != nil {
+		return drift, err
+	}
+	run, err := r.beginWith(ctx, b, workdir{root: scratch})
 	if err != nil {
 		return drift, err
 	}
@@ -57,11 +64,7 @@ func (r *Runner) Drift(ctx context.Context, dir string, variables any) (drift Dr
 }
 
 // lendInitialised makes a directory as initialised as another one is, where that is: init takes as long as the plan.
-func (r *Runner) lendInitialised(ctx context.Context, from, to workdir) error {
-	b, err := Find(ctx, r.options.Find)
-	if err != nil {
-		return err
-	}
+func (r *Runner) lendInitialised(b Binary, from, to workdir) error {
 	stamp, err := r.stamp(b)
 	if err != nil || !from.initialised(stamp, r.options.Provider) {
 		return err
@@ -95,6 +98,35 @@ func (r *Runner) lendInitialised(ctx context.Context, from, to workdir) error {
 	)
 }
 
+// lendFiles writes what a run would write into a directory, as far as another one has it, without waiting for the disk, as what is to last
+// must: that takes longer than all else but the plan.
+func lendFiles(from, to workdir, variables any) error {
+	if err := os.MkdirAll(to.dir(), 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from.dir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if !entry.Type().IsRegular() || !slices.Contains([]string{".tf", ".tfrc", ".pem"}, filepath.Ext(name)) {
+			continue
+		}
+		if err := copyFile(from.file(name), to.file(name)); err != nil {
+			return err
+		}
+	}
+	raw, err := encodeVariables(variables)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to.file(plannedVariables), raw, 0o600)
+}
+
 // copyFile copies a file for its owner only; where there is none, nothing.
 func copyFile(from, to string) error {
 	raw, err := os.ReadFile(from)
@@ -115,7 +147,7 @@ func (r *Run) drift(ctx context.Context, variables any) (Drift, error) {
 	}
 	drift.Resources = resources
 	plan, err := r.Plan(ctx, variables)
-	if err != nil || len(plan.Changes) == 0 && !plan.drifted {
+	if err != nil || len(plan.Changes) == 0 && (!plan.drifted || sameState(r.dir.file(planFile), r.runner.options.Observed)) {
 		return drift, err
 	}
 	var shown *tfjson.Plan

@@ -67,6 +67,8 @@ type Options struct {
 	// StateOf, if set, returns what is done with a node while a resource of that type undergoes action, or after it; empty:
 	// nothing that is worth a word.
 	StateOf func(resourceType, action string, done bool) string
+	// Observed, if set, tells of an attribute of any resource whether it is only ever read: that it differs from the state is no drift.
+	Observed func(attribute string) bool
 	// Explain, if set, makes the error that a step ends with.
 	Explain func(*Failure) error
 	// Credentials returns variables that the child gets too, and what of them must not be seen; nil: none.
@@ -135,6 +137,9 @@ func New(o Options) *Runner {
 	if o.NodeOf == nil {
 		o.NodeOf = func(string) string { return "" }
 	}
+	if o.Observed == nil {
+		o.Observed = func(string) bool { return false }
+	}
 	if o.Explain == nil {
 		o.Explain = func(f *Failure) error { return f }
 	}
@@ -166,7 +171,11 @@ func (r *Runner) Begin(ctx context.Context, dir string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := workdir{root: dir}
+	return r.beginWith(ctx, b, workdir{root: dir})
+}
+
+// beginWith is Begin with a program that was found.
+func (r *Runner) beginWith(ctx context.Context, b Binary, w workdir) (*Run, error) {
 	remote := r.options.Backend.Remote()
 	if err := w.prepare(r.options.Module, r.options.Backend); err != nil {
 		return nil, err

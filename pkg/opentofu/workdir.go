@@ -113,14 +113,19 @@ func replace(path string, content []byte) error {
 
 // writeVariables puts variables into a file that only its owner can read.
 func writeVariables(path string, variables any) error {
-	raw, err := json.MarshalIndent(variables, "", "  ")
+	raw, err := encodeVariables(variables)
 	if err == nil {
-		err = replace(path, append(raw, '\n'))
+		err = replace(path, raw)
 	}
 	if err != nil {
 		return fmt.Errorf("write the variables: %w", err)
 	}
 	return nil
+}
+
+func encodeVariables(variables any) ([]byte, error) {
+	raw, err := json.MarshalIndent(variables, "", "  ")
+	return append(raw, '\n'), err
 }
 
 // copyState copies the state, and where providers come from, of one cluster's directory to another's.

@@ -64,6 +64,7 @@ func Run(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Reques
 	}
 	t.Run("told", func(t *testing.T) { told(t, d, record) })
 	t.Run("owned", func(t *testing.T) { owned(t, d, record) })
+	t.Run("inspected", func(t *testing.T) { inspected(t, d, record, r) })
 	if d.Snapshots != nil {
 		t.Run("snapshots", func(t *testing.T) { snapshots(t, d, record) })
 	}
@@ -155,6 +156,36 @@ func told(t *testing.T, d deploy.Capable, record *cluster.Record) {
 		}
 		if d.Switch != nil {
 			check(t, "switch on what is on", d.Switch.SwitchOn(ctx, record, node))
+		}
+	}
+}
+
+// inspected looks at machines that are as they were made: nothing differs, and nothing is written.
+func inspected(t *testing.T, d deploy.Capable, record *cluster.Record, r deploy.Request) {
+	ctx := t.Context()
+	if d.Inspect != nil {
+		seen, err := d.Inspect.Inspect(ctx, record)
+		if err != nil || len(seen) != len(record.Nodes) {
+			t.Fatalf("seen: %v (%v)", seen, err)
+		}
+		for i, node := range record.Nodes {
+			s := seen[i]
+			if s.Node != node.Name || s.Name != node.Name || !s.Owned || s.Gone || s.Err != nil || s.Power != "running" ||
+				!slices.Equal(s.Tags, record.Owner.Tags(record.Name)) || len(s.Snapshots) > 0 {
+				t.Errorf("%s is seen as %+v", node.Name, s)
+			}
+		}
+		other := *record
+		other.Owner.ID = "01a223b6-0dbf-7137-b0fd-aeb7f27cfc89"
+		seen, err = d.Inspect.Inspect(ctx, &other)
+		if err != nil || slices.ContainsFunc(seen, func(s deploy.Seen) bool { return s.Owned }) {
+			t.Errorf("another owner owns what is seen: %v (%v)", seen, err)
+		}
+	}
+	if d.Refresh != nil {
+		refreshed, err := d.Refresh.Refresh(ctx, r)
+		if err != nil || len(refreshed.Wanted) > 0 || len(refreshed.Machines) != len(record.Nodes) {
+			t.Errorf("refreshed: %+v (%v)", refreshed, err)
 		}
 	}
 }

@@ -102,6 +102,9 @@ func writeBundle(path, system, file string) error {
 			return fmt.Errorf("read the system's certificates: %w", err)
 		}
 	}
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, bundle) {
+		return nil
+	}
 	if err := renameio.WriteFile(path, bundle, 0o600); err != nil {
 		return fmt.Errorf("write the certificates: %w", err)
 	}

@@ -63,6 +63,7 @@ func CheckMirror(mirror, flavor string) error { return provider().CheckMirror(mi
 func (p *Provisioner) runner(ca func(context.Context) string) *opentofu.Runner {
 	o := p.options.Tofu
 	o.Module, o.Provider, o.NodeOf, o.StateOf, o.Explain = module.Files, provider(), nodeOf, stateOf, p.failure
+	o.Observed = seen
 	o.Environment = func(ctx context.Context, dir string) (opentofu.Environment, error) {
 		return p.environment(dir, ca(ctx))
 	}
