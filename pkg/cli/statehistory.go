@@ -97,8 +97,13 @@ func (d stateHistoryJSON) print(p page) error {
 		})
 	}
 	err := p.table([]column{
-		{name: "VERSION", right: true}, {name: "KIND"}, {name: "SERIAL", right: true}, {name: "WRITTEN"}, {name: "BY"},
-		{name: "BYTES", right: true, drop: 2}, {name: "FROM", drop: 1},
+		{name: "VERSION", right: true},
+		{name: "KIND"},
+		{name: "SERIAL", right: true},
+		{name: "WRITTEN"},
+		{name: "BY"},
+		{name: "BYTES", right: true, drop: 2},
+		{name: "FROM", drop: 1},
 	}, rows)
 	if err != nil || d.Lock == nil {
 		return err

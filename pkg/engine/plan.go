@@ -266,9 +266,7 @@ func (s *session) adoptChange(plan SavedPlan) error {
 	}
 	s.before = s.Record.Clone()
 	s.Record.Owner, s.Record.Spec = plan.Record.Owner, plan.Record.Spec
-	for _, node := range plan.Record.Nodes[min(len(s.Record.Nodes), len(plan.Record.Nodes)):] {
-		s.Record.Nodes = append(s.Record.Nodes, node)
-	}
+	s.Record.Nodes = append(s.Record.Nodes, plan.Record.Nodes[min(len(s.Record.Nodes), len(plan.Record.Nodes)):]...)
 	s.Record.KeepFormation(false)
 	return nil
 }

@@ -112,7 +112,7 @@ func (c *Client) get(ctx context.Context, query url.Values) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(body) > mostAnswer:
-		return nil, fmt.Errorf("the server answers with more than %d bytes", mostAnswer)
+		return nil, errors.New("the server answers with more than 512 MiB")
 	case answer.StatusCode == http.StatusNotFound && !strings.Contains(string(body), "state "), // it would name the state
 		answer.StatusCode == http.StatusMethodNotAllowed:
 		return nil, ErrNoHistory
