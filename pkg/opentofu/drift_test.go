@@ -22,8 +22,10 @@ func TestWhatDiffersIsToldWithoutWhatIsSensitive(t *testing.T) {
 		{Address: "data.b", Mode: tfjson.DataResourceMode, Change: &tfjson.Change{Actions: tfjson.Actions{tfjson.ActionUpdate}}},
 	})
 	want := []Change{{Address: "a.b", Type: "a", Action: "update", Attributes: []Attribute{
-		{"login.key", "(sensitive)", "(sensitive)"}, {"login.user", "a", "b"},
-		{"password", "(sensitive)", "(sensitive)"}, {"size", "1", "2"},
+		{"login.key", "(sensitive)", "(sensitive)"},
+		{"login.user", "a", "b"},
+		{"password", "(sensitive)", "(sensitive)"},
+		{"size", "1", "2"},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
