@@ -78,19 +78,19 @@ func TestDifferences(t *testing.T) {
 		}},
 		"our snapshot": {func(e *DriftEvidence) {
 			e.Record.Snapshots["s"] = cluster.SnapshotRecord{}
-			e.Seen[0].Snapshots, e.Seen[1].Snapshots = []deploy.SeenSnapshot{{"s", true}}, []deploy.SeenSnapshot{{"s", true}}
+			e.Seen[0].Snapshots, e.Seen[1].Snapshots = []deploy.SeenSnapshot{{Name: "s", Owned: true}}, []deploy.SeenSnapshot{{Name: "s", Owned: true}}
 		}, nil},
-		"a snapshot that nobody asked for": {func(e *DriftEvidence) { e.Seen[0].Snapshots = []deploy.SeenSnapshot{{"s", true}} }, []string{
+		"a snapshot that nobody asked for": {func(e *DriftEvidence) { e.Seen[0].Snapshots = []deploy.SeenSnapshot{{Name: "s", Owned: true}} }, []string{
 			"snapshot d-1: snapshot: recorded -, real there",
 		}},
 		"a snapshot that is gone, and a node that was made since": {func(e *DriftEvidence) {
 			e.Record.Snapshots["s"] = cluster.SnapshotRecord{Machines: map[string]string{"d-1": "m1", "d-2": "before"}}
 			e.Record.Snapshots["t"] = cluster.SnapshotRecord{Machines: map[string]string{"d-1": "m1", "d-2": "m2"}}
-			e.Seen[0].Snapshots, e.Seen[1].Snapshots = []deploy.SeenSnapshot{{"s", true}, {"t", true}}, nil
+			e.Seen[0].Snapshots, e.Seen[1].Snapshots = []deploy.SeenSnapshot{{Name: "s", Owned: true}, {Name: "t", Owned: true}}, nil
 		}, []string{"snapshot d-2: snapshot: recorded there, real -"}},
 		"a snapshot of which it was not noted": {func(e *DriftEvidence) {
 			e.Record.Snapshots["s"] = cluster.SnapshotRecord{}
-			e.Seen[0].Snapshots = []deploy.SeenSnapshot{{"s", true}}
+			e.Seen[0].Snapshots = []deploy.SeenSnapshot{{Name: "s", Owned: true}}
 		}, nil},
 		"resized, as state and plan say": {func(e *DriftEvidence) {
 			e.Refreshed.Drifted = []deploy.Change{vmOf("d-1", deploy.Update, deploy.Attribute{Name: "memory.dedicated", Before: "1", After: "2"})}
