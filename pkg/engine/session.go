@@ -397,6 +397,7 @@ func (s *session) nameUnproved(outcomes []phase.Outcome) {
 
 // close ends the session: the run, then the lock.
 func (s *session) close() {
+	defer s.Target.Close() // one process may look for days
 	failure := s.run.close(s.running)
 	copied, copyFailure := s.run.copyTo(s.Settings.EvidenceDir)
 	if copied != "" {

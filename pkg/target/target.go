@@ -62,6 +62,8 @@ type Target struct {
 	// Checks are further checks of what it takes to make the cluster.
 	Checks []func(context.Context) []deploy.Finding
 
+	clients []*api.Client // that were opened
+
 	sim *simulator // nil: the cluster is not simulated, or Connect was not called
 }
 
@@ -140,6 +142,13 @@ func (t *Target) token() string {
 	return t.Settings.Proxmox.Token.Reveal()
 }
 
+// Close ends connections that nobody uses any more. What was opened can be used on.
+func (t *Target) Close() {
+	for _, client := range t.clients {
+		client.Close()
+	}
+}
+
 // proxmoxFleet is how a cluster's VMs are seen on Proxmox VE.
 func (t *Target) proxmoxFleet() (*proxmox.Fleet, error) {
 	if err := t.Settings.Proxmox.TokenErr; err != nil && t.sim == nil {
@@ -154,6 +163,7 @@ func (t *Target) proxmoxFleet() (*proxmox.Fleet, error) {
 	if err != nil {
 		return nil, configError(err)
 	}
+	t.clients = append(t.clients, client)
 	idRange := api.DefaultIDRange()
 	if t.Settings.Proxmox.VMIDRange != "" {
 		if idRange, err = api.ParseIDRange(t.Settings.Proxmox.VMIDRange); err != nil {
