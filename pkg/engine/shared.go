@@ -68,7 +68,7 @@ func (s *session) working(ctx context.Context, holder target.Holder) (bool, erro
 	self := process.Self()
 	p, err := s.Reaping(ctx, deploy.Run{
 		Verb: s.verb, Who: newOwner(s.started).Who(), Place: self.Place, PID: self.PID, Start: self.Start,
-	}, s.localStatus)
+	}, func(cluster.Name, string) (deploy.RunStatus, bool) { return deploy.RunStatus{}, false }) // here it is this run that holds the cluster
 	if err != nil {
 		return false, err
 	}
