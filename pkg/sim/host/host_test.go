@@ -792,6 +792,12 @@ func testSnapshot(t *testing.T, l *lab) {
 		}
 		return nil
 	})
+	poll(t, func() error {
+		if out, _ := sh(t, c, "cut -d' ' -f3 /proc/$(cat stopped)/stat"); out != "T\n" {
+			return errors.New("a process that was told to stop has not had the time for it")
+		}
+		return nil
+	})
 	if err := l.Snapshot(ctx, "106", "106-snap"); err != nil {
 		t.Fatal(err)
 	}
