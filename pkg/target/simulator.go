@@ -54,30 +54,15 @@ func startSimulator(
 	if err != nil {
 		return simulator{}, err
 	}
-	start := []string{"pve", "start", "--clusters-dir", clustersDir}
-	if hosts != "" && hosts != "auto" {
-		start = append(start, "--hosts", hosts)
+	sim, err := readSimulator(ctx, environ, program, clustersDir, sink)
+	switch {
+	case err != nil: // it does not run
+		sim, err = startedSimulator(ctx, environ, program, clustersDir, hosts, id, sink)
+	case id != "" && id != anySimulator && id != sim.ID:
+		err = errOtherSimulator
 	}
-	if id != "" {
-		start = append(start, "--id", id)
-	}
-	var raw []byte
-	for try := 1; ; try++ {
-		if _, err := runSimulator(ctx, environ, program, sink, start...); err != nil {
-			return simulator{}, err
-		}
-		if raw, err = runSimulator(
-			ctx, environ, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json",
-		); err == nil {
-			break
-		}
-		if try == 2 { // once more, for one that was just killed is there for a moment longer
-			return simulator{}, err
-		}
-	}
-	var sim simulator
-	if err := json.Unmarshal(raw, &sim); err != nil {
-		return simulator{}, fmt.Errorf("reading what the simulator says of itself: %w", err)
+	if err != nil {
+		return simulator{}, err
 	}
 	if hosts != "" && hosts != "auto" && hosts != sim.HostsKind {
 		return simulator{}, configError(progress.WithHint(
@@ -85,6 +70,40 @@ func startSimulator(
 			"hive-sim pve stop --clusters-dir "+remote.Quote(clustersDir)))
 	}
 	return sim, nil
+}
+
+// readSimulator returns how the simulator that runs is reached; that none runs is an error.
+func readSimulator(ctx context.Context, environ []string, program, clustersDir string, sink progress.Sink) (sim simulator, err error) {
+	raw, err := runSimulator(ctx, environ, program, sink, "pve", "env", "--clusters-dir", clustersDir, "--format", "json")
+	if err != nil {
+		return sim, err
+	}
+	if err := json.Unmarshal(raw, &sim); err != nil {
+		return sim, fmt.Errorf("reading what the simulator says of itself: %w", err)
+	}
+	return sim, nil
+}
+
+// startedSimulator starts it, and returns how it is reached.
+func startedSimulator(
+	ctx context.Context, environ []string, program, clustersDir, hosts, id string, sink progress.Sink,
+) (simulator, error) {
+	start := []string{"pve", "start", "--clusters-dir", clustersDir}
+	if hosts != "" && hosts != "auto" {
+		start = append(start, "--hosts", hosts)
+	}
+	if id != "" {
+		start = append(start, "--id", id)
+	}
+	for try := 1; ; try++ {
+		if _, err := runSimulator(ctx, environ, program, sink, start...); err != nil {
+			return simulator{}, err
+		}
+		sim, err := readSimulator(ctx, environ, program, clustersDir, sink)
+		if err == nil || try == 2 { // once more, for one that was just killed is there for a moment longer
+			return sim, err
+		}
+	}
 }
 
 // anotherSimulator is the exit code of hive-sim that says so.
