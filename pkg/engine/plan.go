@@ -39,8 +39,6 @@ type SavedPlan struct {
 	// Record is the cluster as it is to be, with the VM ids that were chosen.
 	Record  *cluster.Record `json:"record"`
 	Changes []deploy.Change `json:"changes"`
-
-	path string
 }
 
 // PlanRequest is what Plan is asked for.
@@ -164,7 +162,7 @@ func (s *session) provisions() bool { return s.verb == string(cluster.PhaseUp) |
 
 // readPlan reads a plan that was saved of the cluster of that name.
 func readPlan(path string, name cluster.Name) (SavedPlan, error) {
-	plan := SavedPlan{path: path}
+	var plan SavedPlan
 	again := fmt.Sprintf("hive-test plan %s makes one", name)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

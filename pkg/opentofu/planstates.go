@@ -38,15 +38,8 @@ func leavesOf(archive *zip.Reader, name string, observed func(string) bool) (map
 	}
 	defer func() { _ = file.Close() }()
 	var s struct {
-		Version   int
-		Resources []struct {
-			Mode, Module, Type, Name string
-			Instances                []struct {
-				Key        any    `json:"index_key"`
-				Status     string `json:"status"`
-				Attributes any    `json:"attributes"`
-			}
-		}
+		Version   int             `json:"version"`
+		Resources []stateResource `json:"resources"`
 	}
 	if err := json.NewDecoder(io.LimitReader(file, largestState)).Decode(&s); err != nil {
 		return nil, err
